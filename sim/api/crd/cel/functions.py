@@ -5,14 +5,16 @@ arguments that type checking left open.
 
 Mirrors  cel-go v0.12 interpreter/functions/standard.go, common/types, ext/strings.go;
          apiextensions-apiserver v1.25 pkg/apiserver/schema/cel/library/{urls,regex,lists}.go.
-Differs  a search for all matches of a pattern that takes too much work fails.
+Differs  a search for all matches of a pattern that takes too much work fails, and so does a
+         function that would make a very large text.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 from sim.api.crd.cel.conversions import CONVERTED, INT_MAX, INT_MIN, bounded, is_one_of, timestamp
@@ -34,6 +36,9 @@ from sim.api.crd.cel.values import (
 )
 from sim.api.crd.regexes import WORK_MAX, BadPattern, Budget, Pattern, TooMuchWork, compile_pattern
 from sim.api.crd.urls import BadUrl, Url, parse_request_uri, parse_url, query_values
+from sim.remembered import cached
+
+TEXT_MAX = 32 << 20  # characters of what `replace` and `join` make, which costs know afterwards
 
 
 def _text(value: Any) -> str:
@@ -66,6 +71,8 @@ def _duration(ns: int) -> Duration:
 
 def add(one: Any, other: Any) -> Any:
     """The operator +."""
+    if one.__class__ is str and other.__class__ is str:
+        return one + other
     if isinstance(one, Listing):
         return one.plus(_list(other))
     if isinstance(one, Timestamp | Duration) and isinstance(other, Timestamp | Duration):
@@ -146,27 +153,13 @@ def compare(one: Any, other: Any) -> int:
             raise CelError("NaN values cannot be ordered")
     elif type(one) is not type(other) or not isinstance(one, _ORDERED):
         raise CelError(NO_OVERLOAD)
-    if isinstance(one, str) and isinstance(other, str):
-        one, other = one.encode(errors="surrogatepass"), other.encode(errors="surrogatepass")
     return int(one > other) - int(one < other)
 
 
 def _contained(item: Any, holder: Any) -> bool:
     if isinstance(holder, Mapping):
         return holder.find(item)[0]
-    found = False
-    failed = False
-    for one in _list(holder):
-        try:
-            found = equals(one, item) if isinstance(holder, Given) else equals(item, one)
-        except CelError:
-            failed = failed or isinstance(holder, Given)
-            continue
-        if found:
-            return True
-    if failed:
-        raise CelError(NO_OVERLOAD)
-    return False
+    return _list(holder).contains(item)
 
 
 def size(value: Any) -> int:
@@ -221,7 +214,9 @@ def _char_at(text: Any, at: Any) -> str:
 
 def _index_of(holder: Any, item: Any, start: Any = 0) -> int:
     if isinstance(holder, Listing):
-        return next((i for i in range(holder.size()) if equals(holder.at(i), item)), -1)
+        if item.__class__ in (str, int) and holder.kind() is item.__class__:
+            return holder.values().index(item) if item in holder.values() else -1
+        return next((i for i, one in enumerate(holder) if equals(one, item)), -1)
     if _text(item) == "":
         return _int(start)
     if not 0 <= _int(start) < len(_text(holder)):
@@ -253,7 +248,13 @@ def _substring(text: Any, start: Any, end: Any = None) -> str:
     return found
 
 
+def _check_size(characters: int) -> None:
+    if characters > TEXT_MAX:
+        raise CelError(f"the text would have more than {TEXT_MAX} characters")
+
+
 def _replace(text: Any, old: Any, new: Any, most: Any = -1) -> str:
+    _check_size(_text(text).count(_text(old)) * len(_text(new)))
     return _text(text).replace(_text(old), _text(new), max(-1, _int(most)))
 
 
@@ -273,7 +274,9 @@ def _join(items: Any, separator: Any = "") -> str:
     if isinstance(items, Given):
         # Quirk: a list of the object itself, unlike one that the rule made, cannot be joined.
         raise Crash("internal error: interface conversion: interface {} is []interface {}, not []string")
-    return _text(separator).join(_text(item) for item in _list(items))
+    parts = [_text(item) for item in _list(items)]
+    _check_size(sum(map(len, parts)) + len(parts) * len(_text(separator)))
+    return _text(separator).join(parts)
 
 
 def _ascii(change: Callable[[str], str]) -> Callable[[Any], str]:
@@ -284,13 +287,17 @@ def _ascii(change: Callable[[str], str]) -> Callable[[Any], str]:
 
 
 def _is_sorted(items: Any) -> bool:
-    values = list(_list(items))
-    return all(compare(a, b) <= 0 for a, b in pairwise(values))
+    values = _list(items).values()
+    if items.kind() is not None:
+        return all(map(operator.le, values, islice(values, 1, None)))
+    return all(compare(a, b) <= 0 for a, b in pairwise(items))
 
 
 def _best(name: str, sign: int) -> Callable[[Any], Any]:
     def best(items: Any) -> Any:
         found: Any = None
+        if _list(items).kind() is not None:
+            return (max if sign > 0 else min)(items.values())
         for i, item in enumerate(_list(items)):
             if i == 0 or compare(item, found) == sign:
                 found = item
@@ -305,6 +312,8 @@ ZEROS: dict[str, Any] = {"uint": Uint(0), "double": 0.0, "duration": Duration(0)
 
 
 def _sum(items: Any, overload: str = "") -> Any:
+    if _list(items).kind() is int and sum(map(abs, items.values())) <= INT_MAX:
+        return sum(items.values())
     total: Any = ZEROS.get(overload.partition("_")[2].partition("_")[0], 0)
     for item in _list(items):
         total = add(total, item)
@@ -344,6 +353,33 @@ def _text_rule(fn: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
     return lambda text, other: fn(_text(text), _text(other))
 
 
+def _not(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise CelError(NO_OVERLOAD)
+    return not value
+
+
+def _ordered(by: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def holds(one: Any, other: Any) -> bool:
+        kind = one.__class__
+        if kind is other.__class__ and kind in (int, str):
+            return by(one, other)
+        return by(compare(one, other), 0)
+
+    return holds
+
+
+def _memo(fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function of a text or number that is remembered."""
+    remembered = cached(1024, typed=True)(fn)
+    return lambda value: remembered(value) if value.__class__ in (str, int) else fn(value)
+
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "_==_": equals,
+    "_!=_": lambda one, other: not equals(one, other),
+    "!_": _not,
+}
 IMPLEMENTED: dict[str, Callable[..., Any]] = {
     "_+_": add,
     "_-_": subtract,
@@ -351,13 +387,15 @@ IMPLEMENTED: dict[str, Callable[..., Any]] = {
     "_/_": _divide,
     "_%_": _modulo,
     "-_": _negate,
-    "_<_": lambda one, other: compare(one, other) < 0,
-    "_<=_": lambda one, other: compare(one, other) <= 0,
-    "_>_": lambda one, other: compare(one, other) > 0,
-    "_>=_": lambda one, other: compare(one, other) >= 0,
+    "_<_": _ordered(operator.lt),
+    "_<=_": _ordered(operator.le),
+    "_>_": _ordered(operator.gt),
+    "_>=_": _ordered(operator.ge),
     "@in": _contained,
     "size": size,
     **CONVERTED,
+    "timestamp": _memo(CONVERTED["timestamp"]),
+    "duration": _memo(CONVERTED["duration"]),
     "dyn": lambda value: value,
     "type": lambda value: TypeName("type") if isinstance(value, TypeName) else type_name(value),
     "contains": _text_rule(lambda text, other: other in text),
@@ -380,8 +418,8 @@ IMPLEMENTED: dict[str, Callable[..., Any]] = {
     "min": _best("min", -1),
     "max": _best("max", 1),
     "sum": _sum,
-    "url": _url,
-    "isURL": _is_url,
+    "url": _memo(_url),
+    "isURL": _memo(_is_url),
     "getScheme": _of_url(lambda url: url.scheme),
     "getHost": _of_url(lambda url: url.host),
     "getHostname": _of_url(lambda url: url.hostname),

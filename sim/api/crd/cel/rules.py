@@ -19,7 +19,7 @@ from sim.api.crd.cel.cost import estimate
 from sim.api.crd.cel.declared import REQUEST_BYTES_MAX, Declared, declared, escaped, with_head
 from sim.api.crd.cel.evaluate import TOO_COSTLY, BadProgram, Program
 from sim.api.crd.cel.types import BOOL, Type
-from sim.api.crd.cel.values import NO_OVERLOAD, CelError, value_of
+from sim.api.crd.cel.values import NO_OVERLOAD, value_or_error
 from sim.api.crd.definition_form import RULES
 from sim.api.crd.structural import Structural
 from sim.api.kinds.common.errors import Errors, invalid
@@ -217,15 +217,15 @@ class _Walk:
         if self.left <= 0:
             self._fail(validator, at, _OUT)
             return False
+        values = [value_or_error(value, validator.schema)]
+        if old is not _ABSENT:
+            values.append(value_or_error(old, validator.schema))
         for rule in validator.rules:
             if rule.error:
                 self._fail(validator, at, f"rule compile error: {rule.error}")
                 continue
             if rule.program is None or (rule.transition and old is _ABSENT):
                 continue
-            values = [_value(value, validator.schema)]
-            if old is not _ABSENT:
-                values.append(_value(old, validator.schema))
             outcome = rule.program.run(*values)
             if outcome.cost > self.left:
                 self._fail(validator, at, _OUT)
@@ -245,13 +245,6 @@ class _Walk:
             elif outcome.value is not True:
                 self._fail(validator, at, rule.message or f"failed rule: {rule.shown}")
         return True
-
-
-def _value(raw: Json, schema: Structural) -> Any:
-    try:
-        return value_of(raw, schema)
-    except CelError as error:
-        return error
 
 
 def _by_keys(schema: Structural, old: Any) -> dict[Any, Json]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import base64
 import binascii
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -32,6 +32,8 @@ from sim.api.patch.json_patches import equal as same_json
 from sim.api.types import Json, Obj
 
 NO_OVERLOAD = "no such overload"
+MISSING: Any = object()
+_PLAIN = (str, int, bool)  # values of these types are equal if Python says so and their types are one
 DAY_NS = 86_400 * 10**9
 EPOCH_DAY = date(1970, 1, 1).toordinal()
 
@@ -83,19 +85,49 @@ class Listing(ABC):
     def at(self, index: int) -> Any:
         """An item.  Raises CelError."""
 
+    @abstractmethod
+    def values(self) -> list[Any]:
+        """The items, with an error in place of each that has no value.  Not to be changed."""
+
+    @abstractmethod
     def plus(self, other: Listing) -> Listing:
         """The list with another after it."""
-        return Literal([*self, *other])
+
+    def kind(self) -> type | None:
+        """The type of all items if it is one of texts, integers and booleans."""
+        kinds = set(map(type, self.values()))
+        found = kinds.pop() if len(kinds) == 1 else None
+        return found if found in _PLAIN else None
+
+    def contains(self, item: Any) -> bool:
+        """Return True if an item is equal to this one.  Raises CelError."""
+        if item.__class__ in _PLAIN and self.kind() is item.__class__:
+            return item in self.values()
+        return self._holds(item)
+
+    def _holds(self, item: Any) -> bool:
+        for one in self:
+            try:
+                if equals(item, one):
+                    return True
+            except CelError:
+                continue
+        return False
 
     def equals(self, other: Any) -> bool:
         """Return True if the items are equal one by one."""
         if not isinstance(other, Listing) or self.size() != other.size():
             return False
-        return all(equals(self.at(i), other.at(i)) for i in range(self.size()))
+        kind = self.kind()
+        if kind is not None and kind is other.kind():
+            return self.values() == other.values()
+        return all(equals(one, two) for one, two in zip(self, other, strict=True))
 
     def __iter__(self) -> Iterator[Any]:
-        for i in range(self.size()):
-            yield self.at(i)
+        for value in self.values():
+            if value.__class__ is CelError:
+                raise value.with_traceback(None)
+            yield value
 
 
 class Literal(Listing):
@@ -120,6 +152,12 @@ class Literal(Listing):
             raise CelError(f"index '{index}' out of range in list size '{self._size}'")
         return self._items[index]
 
+    def values(self) -> list[Any]:
+        """See `Listing.values`."""
+        if len(self._items) != self._size:
+            self._items = self._items[: self._size]
+        return self._items
+
     def plus(self, other: Listing) -> Listing:
         """See `Listing.plus`."""
         if self._size == 0:
@@ -134,10 +172,14 @@ class Literal(Listing):
 class Given(Listing):
     """A list of an object."""
 
-    __slots__ = ("items", "raw", "schema")
+    __slots__ = ("_keys", "_kind", "_same", "_values", "items", "raw", "schema")
 
     def __init__(self, raw: list[Json], schema: Structural, items: Structural) -> None:
         self.raw, self.schema, self.items = raw, schema, items
+        self._values: list[Any] | None = None
+        self._kind: Any = MISSING
+        self._keys: dict[Any, int] | None = None
+        self._same: bool | None = None
 
     def size(self) -> int:
         """See `Listing.size`."""
@@ -147,7 +189,46 @@ class Given(Listing):
         """See `Listing.at`."""
         if not 0 <= index < len(self.raw):
             raise CelError(f"index out of bounds: {index}")
-        return value_of(self.raw[index], self.items)
+        if self._values is None:
+            return value_of(self.raw[index], self.items)
+        found = self._values[index]
+        if found.__class__ is CelError:
+            raise found.with_traceback(None)
+        return found
+
+    def values(self) -> list[Any]:
+        """See `Listing.values`."""
+        if self._values is None:
+            if set(map(type, self.raw)) == {_as_given(self.items)}:
+                self._values = self.raw
+            else:
+                self._values = [value_or_error(item, self.items) for item in self.raw]
+        return self._values
+
+    def kind(self) -> type | None:
+        """See `Listing.kind`."""
+        if self._kind is MISSING:
+            self._kind = super().kind()
+        found: type | None = self._kind
+        return found
+
+    def keys(self) -> dict[Any, int]:
+        """The places of the items of a set or map by what makes them the same, the last of each."""
+        if self._keys is None:
+            self._keys = {self.key(item): i for i, item in enumerate(self.raw)}
+        return self._keys
+
+    def _holds(self, item: Any) -> bool:
+        failed = False
+        for one in self:
+            try:
+                if equals(one, item):
+                    return True
+            except CelError:
+                failed = True
+        if failed:
+            raise CelError(NO_OVERLOAD)
+        return False
 
     def key(self, item: Json) -> Any:
         """What makes an item of a set or map the same as another."""
@@ -162,7 +243,7 @@ class Given(Listing):
         """See `Listing.plus`."""
         made, more = list(self.raw), [plain(item) for item in other]
         if self.schema.list_type in ("set", "map"):
-            places = {self.key(item): i for i, item in enumerate(made)}
+            places = dict(self.keys())
             for item in more:
                 place = places.setdefault(self.key(item), len(made))
                 if place == len(made):
@@ -179,14 +260,21 @@ class Given(Listing):
             raise CelError(NO_OVERLOAD)
         if self.size() != other.size():
             return False
+        if other is not self:
+            return self._equals(other)
+        if self._same is None:
+            self._same = self._equals(other)
+        return self._same
+
+    def _equals(self, other: Listing) -> bool:
         if self.schema.list_type not in ("set", "map"):
             return super().equals(other)
-        mine = {self.key(item): item for item in self.raw}
+        mine = self.keys()
         for item in other:
             key = self.key(plain(item))
             if key not in mine:
                 return False
-            if self.schema.list_type == "map" and not equals(value_of(mine[key], self.items), item):
+            if self.schema.list_type == "map" and not equals(self.at(mine[key]), item):
                 return False
         return True
 
@@ -256,10 +344,12 @@ def _map_key(key: Any) -> Any:
 class GivenMap(Mapping):
     """An object, or a map in one."""
 
-    __slots__ = ("raw", "schema")
+    __slots__ = ("_same", "known", "raw", "schema")
 
     def __init__(self, raw: Obj, schema: Structural) -> None:
         self.raw, self.schema = raw, schema
+        self.known: dict[Any, Any] = {}  # the values that were found, by their names in rules
+        self._same: bool | None = None
 
     def size(self) -> int:
         """See `Mapping.size`."""
@@ -273,6 +363,9 @@ class GivenMap(Mapping):
 
     def find(self, key: Any) -> tuple[bool, Any]:
         """See `Mapping.find`."""
+        found = self.known.get(key, MISSING) if key.__class__ is str else MISSING
+        if found is not MISSING:
+            return True, found
         if not isinstance(key, str):
             raise CelError(NO_OVERLOAD)
         name: str | None = unescaped(key) if self.schema.properties else key
@@ -281,7 +374,8 @@ class GivenMap(Mapping):
         given, below = self.raw[name], self._below(name)
         if below is None or (given is None and self.schema.properties):
             return False, None
-        return True, value_of(given, below)
+        found = self.known[key] = value_of(given, below)
+        return True, found
 
     def names(self) -> Sequence[Any]:
         """See `Mapping.names`."""
@@ -294,6 +388,13 @@ class GivenMap(Mapping):
             raise CelError(NO_OVERLOAD)
         if self.size() != other.size():
             return False
+        if other is not self:
+            return self._equals(other)
+        if self._same is None:
+            self._same = self._equals(other)
+        return self._same
+
+    def _equals(self, other: Mapping) -> bool:
         for key, given in self.raw.items():
             below = self._below(key)
             if below is not None:
@@ -320,6 +421,14 @@ class Unknown:
 # --- from JSON ------------------------------------------------------------------------------------
 
 
+def value_or_error(raw: Json, schema: Structural) -> Any:
+    """A part of an object as a value, or the error that it does not fit its schema."""
+    try:
+        return value_of(raw, schema)
+    except CelError as error:
+        return error
+
+
 def value_of(raw: Json, schema: Structural) -> Any:
     """A part of an object as a value.  Raises CelError if it does not fit its schema."""
     if raw is None:
@@ -330,16 +439,9 @@ def value_of(raw: Json, schema: Structural) -> Any:
         if isinstance(raw, str) or (isinstance(raw, int) and not isinstance(raw, bool)):
             return raw
         raise CelError("invalid data, expected XIntOrString value to be either a string or integer")
-    makers = {
-        "object": _object,
-        "array": _array,
-        "string": _string,
-        "number": _number,
-        "integer": _integer,
-        "boolean": _boolean,
-    }
-    if schema.type in makers:
-        return makers[schema.type](raw, schema)
+    make = _MAKERS.get(schema.type)
+    if make is not None:
+        return make(raw, schema)
     if schema.free:
         return Unknown(raw)
     raise CelError(
@@ -418,6 +520,24 @@ def _boolean(raw: Json, _: Structural) -> bool:
     return raw
 
 
+def _as_given(schema: Structural) -> type | None:
+    """The type of JSON values that are themselves the values of a schema, None if there is none."""
+    if schema.int_or_string or (schema.type == "string" and schema.raw.get("format") in _FORMATS):
+        return None
+    return {"string": str, "integer": int, "boolean": bool}.get(schema.type)
+
+
+_FORMATS = ("duration", "date", "date-time", "byte")
+_MAKERS: dict[str, Callable[[Json, Structural], Any]] = {
+    "object": _object,
+    "array": _array,
+    "string": _string,
+    "number": _number,
+    "integer": _integer,
+    "boolean": _boolean,
+}
+
+
 def plain(value: Any) -> Json:
     """A value as JSON, as far as it came from JSON or is like it."""
     if isinstance(value, Given | GivenMap | Unknown):
@@ -435,6 +555,8 @@ def plain(value: Any) -> Json:
 
 def equals(one: Any, other: Any) -> bool:
     """CEL's equality, which takes values of different types for different.  Raises CelError."""
+    if one.__class__ is other.__class__ and one.__class__ in _PLAIN:
+        return bool(one == other)
     if one is None or other is None:
         return one is other
     if isinstance(one, Listing | Mapping):

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from sim.api.crd.cel import syntax
+from sim.api.crd.cel.functions import IMPLEMENTED
 from sim.api.crd.cel.rules import BUDGET, cardinality, compiled, default_errors, rule_errors
 from sim.api.crd.cel.values import value_of
 from sim.api.crd.structural import structural
@@ -304,3 +305,37 @@ def test_rules_of_an_object_share_one_budget() -> None:
 def test_unbounded_values_can_fill_a_request() -> None:
     kind, _ = compiled(structural({"type": "string", "x-kubernetes-validations": [{"rule": "true"}]}), False)
     assert kind is not None and cardinality(kind) == 3 * 1024 * 1024 // 3
+
+
+def test_loop_evaluates_what_its_items_do_not_change_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def counted(text: str) -> str:
+        calls.append(text)
+        return text
+
+    monkeypatch.setitem(IMPLEMENTED, "trim", counted)
+    rules = "self.l.all(x, self.l.all(y, self.s.trim() != x && x.trim() != 'z'))"
+    _, (found,) = compiled(structural(schema(rules)), True)
+    assert found.program is not None
+    outcome = found.program.run(value_of(OBJECT, structural(schema())))
+    assert outcome.value is True and calls == ["hello", "a", "b", "c"]
+    assert outcome.cost == 2 + 3 * (3 + 2 + 3 * (3 + 5 + 3) + 1) + 1  # as if all were evaluated
+
+
+@pytest.mark.parametrize(
+    ("rule", "error"),
+    [
+        ("self.l.all(x, x == 'a' || self.i / 0 == 1)", "division by zero"),
+        ("self.l.all(x, self.i / 0 == 1 || x == 'c')", "division by zero"),
+        ("self.l.exists(x, self.i / 0 == 1 && x == 'b')", "division by zero"),
+    ],
+)
+def test_remembered_failure_fails_again(rule: str, error: str) -> None:
+    assert said(schema(rule), OBJECT) == [f'<nil>: Invalid value: "object": {error} evaluating rule: {rule}']
+
+
+def test_text_that_would_be_too_large_is_refused() -> None:
+    raw = schema("self.s.replace('', self.s).size() > 0", s={"type": "string"})
+    (error,) = said(raw, {"s": "a" * 40_000})
+    assert "the text would have more than" in error
