@@ -453,9 +453,13 @@ def _differing(node: SchemaNode, old: Obj, new: Obj) -> list[str]:
 
 
 def _is_implicit_zero(node: SchemaNode, key: str, value: Any) -> bool:
-    """Zeros that Go writes anyway: there or not, they are the same."""
+    """Zeros that Go writes anyway: there or not, they are the same.
+
+    Quirk: Go writes null for a list that is missing, so an empty list is a change (typed/merge.go,
+    emptyPromoteToLeaf).
+    """
     zero = key in node.required or (key in _ZERO_WRITTEN and key in node.properties)
-    return node.typed and (value is None or (not value and zero))
+    return node.typed and (value is None or (not value and zero and type(value) is not list))
 
 
 def _all(node: SchemaNode, value: Any) -> Tree:

@@ -153,7 +153,7 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     obj = resource.behavior.strategy.fill_named(obj, names)
     if record is None:
         reset = reset_of(resource, call.subresource)
-        record = ownership.on_create(resource.schema, obj, call.writer(), reset)
+        record = ownership.on_create(resource.schema, as_encoded(call, obj), call.writer(), reset)
     obj = without_record((yield from admitted(call, obj)))
     if resource.rule in escalation.GUARDED:
         yield from escalation.confirm(call, obj, None)
@@ -379,13 +379,22 @@ def taken_over(call: Call, item: Item, wanted: Obj) -> Record:
     if isinstance(resource, CustomResource) and resource.lost_version(live):
         return ()  # it cannot be converted: dropped (fieldmanager.go, UpdateNoErrors)
     reset = reset_of(resource, call.subresource)
+    shown = wanted if wanted is item.obj else as_encoded(call, wanted)
     record = ownership.on_update(
-        resource.schema, live, item.obj, wanted, call.writer(), reset, versions_of(call)
+        resource.schema, live, item.obj, shown, call.writer(), reset, versions_of(call)
     )
     if resource.rule == "events" and record is not item.managed:
         # Quirk: fields owned in the form of the other group cannot be converted, so they are lost.
         return tuple(entry for entry in record if entry.api_version == resource.api_version)
     return record
+
+
+def as_encoded(call: Call, obj: Obj) -> Obj:
+    """The object as a conversion to upstream's internal form and back shows it: ownership of fields
+    is read from that (fieldmanager.go).
+    """
+    settle = call.resource.behavior.settle
+    return obj if settle is None else settle(obj, call.registry.names)
 
 
 def as_before(call: Call, item: Item, wanted: Obj) -> Record:

@@ -132,7 +132,7 @@ def _pod_cidrs(spec: Obj) -> Errors:
         return errors
     bad = next((cidr for cidr in given if not text.is_cidr(cidr)), None)
     if bad is not None:
-        why = f'failed to parse cidr value:"{bad}" with error:invalid CIDR address: {bad}'
+        why = f"failed to parse cidr value:{go_quote(bad)} with error:invalid CIDR address: {bad}"
         detail = f"invalid PodCIDRs. failed to check with dual stack with error:{why}"
         errors.append(FieldError("spec.podCIDRs", INTERNAL, detail))
     families = dict.fromkeys(":" in cidr for cidr in given)

@@ -26,7 +26,7 @@ def _fill_defaults(obj: Obj) -> Obj:
 
 
 def _validate_create(obj: Obj) -> Errors:
-    errors = object_meta(obj["metadata"], False, text.subdomain)
+    errors = object_meta(obj["metadata"], False, text.subdomain, core=False)
     handler = obj.get("handler") or ""
     errors += [invalid("handler", handler, problem) for problem in text.label(handler)]
     overhead = (obj.get("overhead") or {}).get("podFixed") or {}
@@ -49,7 +49,7 @@ def _toleration_errors(given: Sequence[Obj]) -> Errors:
 
 
 def _validate_update(new: Obj, old: Obj) -> Errors:
-    errors = _validate_create(new) + object_meta_update(new["metadata"], old["metadata"])
+    errors = _validate_create(new) + object_meta_update(new["metadata"], old["metadata"], core=False)
     return errors + immutable("handler", new.get("handler"), old.get("handler"))
 
 

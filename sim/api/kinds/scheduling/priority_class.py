@@ -26,7 +26,7 @@ SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critica
 
 
 def _validate_create(obj: Obj) -> Errors:
-    errors = object_meta(obj["metadata"], False, text.subdomain, core=False)
+    errors = object_meta(obj["metadata"], False, text.subdomain)
     name, value = obj["metadata"].get("name", ""), obj.get("value", 0)
     if name.startswith(SYSTEM_PREFIX):
         problem = _system_problem(name, value, bool(obj.get("globalDefault")))
@@ -52,7 +52,7 @@ def _system_problem(name: str, value: Any, default: bool) -> str:
 
 
 def _validate_update(new: Obj, old: Obj) -> Errors:
-    errors = object_meta_update(new["metadata"], old["metadata"], core=False)
+    errors = object_meta_update(new["metadata"], old["metadata"])
     if new.get("value", 0) != old.get("value", 0):
         errors.append(forbidden("value", "may not be changed in an update."))
     return errors + immutable("preemptionPolicy", new.get("preemptionPolicy"), old.get("preemptionPolicy"))

@@ -49,8 +49,9 @@ def _fill_defaults(obj: Obj) -> Obj:
         if value["sessionAffinity"] == "None" and "sessionAffinityConfig" in value:
             value = {key: part for key, part in value.items() if key != "sessionAffinityConfig"}
         if value["sessionAffinity"] == "ClientIP":
-            affinity = {"clientIP": {"timeoutSeconds": 10800}}
-            value = fill(value, {"sessionAffinityConfig": affinity})
+            config = value.get("sessionAffinityConfig") or {}
+            if (config.get("clientIP") or {}).get("timeoutSeconds") is None:
+                value = {**value, "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10800}}}
         if value["type"] in ("NodePort", "LoadBalancer"):
             value = fill(value, {"externalTrafficPolicy": "Cluster"})
         if value["type"] == "LoadBalancer":

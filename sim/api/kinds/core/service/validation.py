@@ -264,7 +264,7 @@ def _load_balancer(obj: Obj, spec: Obj, kind: str) -> Errors:
         # Quirk: this path starts with a capital.
         field = "spec.LoadBalancerSourceRanges" if ranges else f"metadata.annotations[{given}]"
         if kind != "LoadBalancer":
-            errors.append(forbidden(field, "may only be used when `type` is 'LoadBalancer'"))
+            errors.append(forbidden(field, _BALANCERS_ONLY))
         noted = annotations.get(given, "").strip()
         for item in ranges or (noted.split(",") if noted else ()):
             if not text.is_cidr(item.strip()):
@@ -273,15 +273,24 @@ def _load_balancer(obj: Obj, spec: Obj, kind: str) -> Errors:
                 errors.append(invalid(field, shown, detail))
                 break
     if kind != "LoadBalancer":
-        for key in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
-            if spec.get(key) is not None:
-                errors.append(forbidden(f"spec.{key}", "may only be used when `type` is 'LoadBalancer'"))
+        if spec.get("allocateLoadBalancerNodePorts") is not None:
+            errors.append(forbidden("spec.allocateLoadBalancerNodePorts", _BALANCERS_ONLY))
     elif spec.get("allocateLoadBalancerNodePorts") is None:
         errors.append(required("allocateLoadBalancerNodePorts"))
-    if kind == "LoadBalancer" and spec.get("loadBalancerClass") is not None:
-        name = spec["loadBalancerClass"]
-        errors += [invalid("spec.loadBalancerClass", name, problem) for problem in text.qualified_name(name)]
-    return errors
+    return errors + _class_errors(spec)
+
+
+_BALANCERS_ONLY = "may only be used when `type` is 'LoadBalancer'"
+
+
+def _class_errors(spec: Obj) -> Errors:
+    """Errors of the class of a load balancer (validateLoadBalancerClassField)."""
+    name = spec.get("loadBalancerClass")
+    if name is None:
+        return []
+    if spec.get("type") != "LoadBalancer":
+        return [forbidden("spec.loadBalancerClass", _BALANCERS_ONLY)]
+    return [invalid("spec.loadBalancerClass", name, problem) for problem in text.qualified_name(name)]
 
 
 def _traffic(spec: Obj, kind: str, internal_policy: bool) -> Errors:
@@ -324,6 +333,7 @@ def validate_service_update(new: Obj, old: Obj, internal_policy: bool = True) ->
         name = spec.get("loadBalancerClass")
         if name != before.get("loadBalancerClass"):
             errors.append(invalid("spec.loadBalancerClass", name, "may not change once set"))
+    errors += _class_errors(spec)  # Quirk: the rules of a new Service find the same error again.
     port, had = spec.get("healthCheckNodePort", 0), before.get("healthCheckNodePort", 0)
     was_local = before.get("type") == "LoadBalancer" and before.get("externalTrafficPolicy") == "Local"
     is_local = spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"

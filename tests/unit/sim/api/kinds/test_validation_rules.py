@@ -113,7 +113,10 @@ def test_empty_lists_of_slices_limits_and_drivers_are_stored_as_null() -> None:
         ({"clusterIP": "1.2.3.4", "clusterIPs": ["1.2.3.4", "1.2.3.5", "x"]}, ["[2]", ": Invalid"]),
         ({"ipFamilyPolicy": "X"}, ['"PreferDualStack", "RequireDualStack", "SingleStack"']),
         # validateClientIPAffinityConfig
-        ({"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"x": 1}}, ["Config.clientIP: Required"]),
+        (
+            {"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 0}}},
+            ["Seconds: Invalid"],
+        ),
         # validateServiceExternalTrafficPolicy
         ({"type": "LoadBalancer", "externalTrafficPolicy": "Local"}, ["spec.healthCheckNodePort: Required"]),
         # ValidateService: an address that is none is not judged further

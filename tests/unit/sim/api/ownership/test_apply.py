@@ -519,3 +519,11 @@ def test_key_that_is_null_is_part_of_the_path_of_its_item() -> None:
         'k:{"containerPort":80,"protocol":null}'
     )
     assert element_text('k:{"a":{"x":1},"b":[1,"c"]}') == '[a=x=1,b=[1,"c"]]'
+
+
+def test_the_share_that_the_first_version_sets_by_default_is_owned():
+    spec = {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "d"}}
+    where = "/apis/autoscaling/v1/namespaces/golden-ns/horizontalpodautoscalers"
+    made = Api().ask("POST", where, {"metadata": {"name": "h"}, "spec": spec})
+    fields = whole(made)["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
+    assert fields["f:targetCPUUtilizationPercentage"] == {}

@@ -16,6 +16,7 @@ from sim.api.ownership.managed import (
     render,
     reset_fields,
 )
+from sim.api.schema.field_schemas import schema_of_kind
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Managed
 from sim.api.types import Obj
@@ -119,14 +120,14 @@ def test_the_time_moves_with_a_value_and_not_with_a_removal():
 
 
 def test_subresources_are_entries_of_their_own_and_never_own_what_they_reset():
-    first: Obj = {"metadata": {"name": "p"}, "spec": {"containers": []}, "status": {"phase": "Pending"}}
+    first: Obj = {"metadata": {"name": "p"}, "spec": {"containers": None}, "status": {"phase": "Pending"}}
     made = on_create(
         POD,
         {**first, "metadata": {"name": "p", "labels": {"a": "b"}}},
         by("m"),
         reset_fields("pods", "", True),
     )
-    new = {**first, "spec": {"nodeName": "n", "containers": []}, "status": {"phase": "Running"}}
+    new = {**first, "spec": {"nodeName": "n", "containers": None}, "status": {"phase": "Running"}}
     after = on_update(POD, made, first, new, by("m", 2, "status"), reset_fields("pods", "status", True))
     assert [(e["manager"], e.get("subresource"), e["fieldsV1"]) for e in render(after, {})] == [
         ("m", None, {"f:metadata": {"f:labels": {".": {}, "f:a": {}}}}),
@@ -205,3 +206,9 @@ def test_oldest_of_a_thousand_managers_are_combined():
     record = tuple([Managed(f"m{i}", "Update", "v1", 1, of_paths(("data", f"{i}"))) for i in range(count)])
     folded = on_update(CONFIG_MAP, record, config_map({}), config_map({"a": "1"}), by("n", 2))
     assert [len(entry.fields["f:data"]) for entry in folded if entry.manager == ANCIENT] == [count - 8]
+
+
+def test_an_empty_list_that_the_type_writes_as_null_is_owned():
+    node = schema_of_kind("discovery.k8s.io", "v1", "EndpointSlice")
+    slices = {"addressType": "IPv4", "endpoints": None, "ports": []}
+    assert on_create(node, slices, by("m"))[0].fields == {"f:addressType": {}, "f:ports": {}}

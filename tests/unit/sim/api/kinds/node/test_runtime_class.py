@@ -42,3 +42,12 @@ def test_pod_that_contradicts_its_runtime_class_is_refused():
         "conflict: runtimeClass.scheduling.nodeSelector[vm] = yes; pod.spec.nodeSelector[vm] = no"
     )
     assert "without corresponding RuntimeClass" in refusal(overhead={"cpu": "1"})
+
+
+def test_runtime_classes_have_any_finalizer_and_priority_classes_known_ones():
+    api = Api()
+    metadata = {"name": "a", "finalizers": ["mine"]}
+    assert api.ask("POST", RUNTIMES, {"metadata": metadata, "handler": "h"}).code == 201
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    refused = api.ask("POST", classes, {"metadata": metadata, "value": 1})
+    assert (refused.code, "neither a standard finalizer" in refused.obj["message"]) == (422, True)
