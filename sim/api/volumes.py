@@ -131,9 +131,19 @@ def claim_name(pod: Obj, volume: Obj) -> str:
     return f"{pod['metadata']['name']}-{volume['name']}" if volume.get("ephemeral") is not None else ""
 
 
+def uses_claims(pod: Obj) -> bool:
+    """True if a volume of a pod has a claim."""
+    for volume in pod["spec"].get("volumes") or ():
+        if "persistentVolumeClaim" in volume or "ephemeral" in volume:
+            return True
+    return False
+
+
 def claim_names(pod: Obj) -> list[str]:
     """The names of the claims of a pod."""
-    names = [claim_name(pod, volume) for volume in pod["spec"].get("volumes") or ()]
+    if not uses_claims(pod):  # most pods, for which several loops ask at each change
+        return []
+    names = [claim_name(pod, volume) for volume in pod["spec"]["volumes"]]
     return [name for name in names if name]
 
 

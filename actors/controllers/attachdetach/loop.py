@@ -27,7 +27,7 @@ from actors.controllers.shared.shell import Env, run_workers
 from sim.api.objects import annotations_of, is_ready, key_of, name_of, phase_of, status_of, uid_of
 from sim.api.types import Obj
 from sim.api.volume_names import csi_volume_name, csi_volume_of
-from sim.api.volumes import claim_name, disk_of, foreign_claim_problem
+from sim.api.volumes import claim_name, disk_of, foreign_claim_problem, uses_claims
 from sim.client import unmoved
 from sim.kernel.sync import Future
 from sim.options.gates import OUT_OF_SERVICE, enabled
@@ -113,10 +113,8 @@ class AttachDetach:
     # --- events -----------------------------------------------------------------------------------
 
     def _pod_changed(self, pod: Obj) -> None:
-        node, volumes = pod["spec"].get("nodeName"), pod["spec"].get("volumes")
-        if not node or not volumes or self._began_us < 0:
-            return
-        if any("persistentVolumeClaim" in volume or "ephemeral" in volume for volume in volumes):
+        node = pod["spec"].get("nodeName")
+        if node and self._began_us >= 0 and uses_claims(pod):
             self._process(pod, not is_terminated(pod) or self._managed.get(node, False))
 
     def _pod_gone(self, pod: Obj) -> None:

@@ -21,8 +21,11 @@ def index_by_claim(pods: Informer) -> None:
 
 def claim_keys(pod: Obj) -> tuple[str, ...]:
     """The keys of the claims that a pod uses."""
+    names = claim_names(pod)
+    if not names:
+        return ()
     namespace = pod["metadata"]["namespace"]
-    return tuple(f"{namespace}/{name}" for name in claim_names(pod))
+    return tuple(f"{namespace}/{name}" for name in names)
 
 
 def is_terminated(pod: Obj) -> bool:

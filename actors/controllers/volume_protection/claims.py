@@ -11,6 +11,7 @@ Mirrors  kubernetes v1.25 pkg/controller/volume/pvcprotection/pvc_protection_con
 from __future__ import annotations
 
 from actors.controllers.shared.pod_owners import NAMESPACE_INDEX, index_by_namespace
+from actors.controllers.shared.pods_by_claim import claim_keys
 from actors.controllers.shared.shell import Env, run_workers
 from actors.controllers.volume_protection import decide
 from sim.api.objects import is_deleting, key_of, uid_of
@@ -50,7 +51,7 @@ class ClaimProtection:
             self._queue.add(key_of(claim))
 
     def _pod_changed(self, pod: Obj) -> None:
-        keys = [*decide.claims_of(pod)]
+        keys = claim_keys(pod)
         if keys and decide.may_release(pod):  # few pods have claims: the cheaper question comes first
             for key in keys:
                 self._queue.add(key)
@@ -61,7 +62,7 @@ class ClaimProtection:
             self._pod_gone(old)
 
     def _pod_gone(self, pod: Obj) -> None:
-        for key in decide.claims_of(pod):
+        for key in claim_keys(pod):
             self._queue.add(key)
 
     async def _sync(self, key: str) -> str | None:

@@ -10,7 +10,7 @@ Mirrors  kubernetes v1.25 pkg/controller/volume/pvcprotection, pkg/controller/vo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from actors.controllers.shared.pods_by_claim import is_terminated
 from sim.api.objects import controller_of, is_deleting, phase_of, with_metadata
@@ -81,10 +81,3 @@ def _is_shut_down(pod: Obj) -> bool:
 def may_release(pod: Obj) -> bool:
     """True for a pod that does not run on a node, so that a claim of it may be free."""
     return not pod["spec"].get("nodeName") or is_terminated(pod)
-
-
-def claims_of(pod: Obj) -> Iterator[str]:
-    """The keys of the claims that a pod mounts."""
-    for volume in pod["spec"].get("volumes") or ():
-        if name := claim_name(pod, volume):
-            yield f"{pod['metadata']['namespace']}/{name}"

@@ -27,7 +27,7 @@ from sim.api.kinds.common.resources import quantity
 from sim.api.kinds.common.status import HEARTBEAT_TIMES, fill_conditions
 from sim.api.kinds.common.taints import taint_errors
 from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy, Sub
-from sim.api.memo import Remembered
+from sim.api.memo import IdentityMemo, Remembered
 from sim.api.objects import condition_status, get_in, labels_of, name_of, remove_in
 from sim.api.schema.json_text import go_quote, parse
 from sim.api.types import Obj
@@ -50,6 +50,7 @@ _NODE_INFO = (
 )
 
 _node_amounts = Remembered(amounts)
+_valid_amounts: IdentityMemo[bool] = IdentityMemo()  # that of most nodes is one object
 
 
 def _fill_defaults(obj: Obj) -> Obj:
@@ -194,13 +195,18 @@ def _address_errors(status: Obj, was: Obj) -> Errors:
 
 
 def _amount_errors(status: Obj, was: Obj) -> Errors:
-    return [
-        error
-        for key in ("capacity", "allocatable")
-        if status.get(key) is not was.get(key)
-        for name, value in (status.get(key) or {}).items()
-        for error in quantity(name, value, f"status.{key}.{name}")
-    ]
+    errors: Errors = []
+    for key in ("capacity", "allocatable"):
+        given = status.get(key)
+        if not given or given is was.get(key) or _valid_amounts.get(given):
+            continue
+        found = [
+            error for name, value in given.items() for error in quantity(name, value, f"status.{key}.{name}")
+        ]
+        if not found:
+            _valid_amounts.put(True, given)
+        errors += found
+    return errors
 
 
 # --- strategy -------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from actors.controllers.shared.pods_by_claim import claim_keys
 from actors.controllers.volume_protection import decide
 from sim.api.types import Obj
 
@@ -95,4 +96,5 @@ def test_claims_of_a_pod_are_named_by_its_volumes():
         {"name": "b", "ephemeral": {}},
         {"name": "d", "emptyDir": {}},
     ]
-    assert [*decide.claims_of(pod(volumes=volumes))] == ["n/c", "n/p-b"]
+    assert claim_keys(pod(volumes=volumes)) == ("n/c", "n/p-b")
+    assert claim_keys(pod(volumes=volumes[2:])) == ()
