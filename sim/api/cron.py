@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sim.remembered import cached
 from sim.units import SECOND, not_whole, parse_duration_us, parse_whole
@@ -197,6 +196,9 @@ def zone_of(name: str) -> tzinfo:
         return UTC
     if name.startswith(("/", "\\")) or ".." in name.replace("\\", "/").split("/"):
         raise ScheduleError("time: invalid location name")
+    # A late import, because few schedules name a zone.
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):

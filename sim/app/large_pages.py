@@ -20,13 +20,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from mmap import PAGESIZE
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 # Bytes of a page. Where small pages have another size, large ones have too.
 SMALL, LARGE = 4 << 10, 2 << 20
 MADV_COLLAPSE = 25  # include/uapi/asm-generic/mman-common.h
-# One scan of 800 MiB takes a few ms; a fill of 5,000 nodes allocates some 5 MiB between two scans.
+# Seconds of processor time, so that other work on the machine adds no scans. One scan of 800 MiB
+# takes a few ms; a fill of 5,000 nodes allocates some 5 MiB between two scans.
 EVERY_S = 1.0
+# A short run does not get back what its large pages cost (2 to 5 ms each): the first scan of a
+# process is this late.
+FIRST_S = 10.0
 PIECE = 1 << 20  # CPython's obmalloc.c: ARENA_SIZE
 KEPT_MAX = 1_000  # reserved address ranges: a process may have 65,530 mappings in all
 # Small pages of a large one that may be unused: as many as two unaligned pieces leave.
@@ -102,12 +106,12 @@ class LargePages:
     def __init__(self, resident_mib: Callable[[], float], system: Callable[[], System] = System) -> None:
         self._resident_mib, self._make = resident_mib, system
         self._system: System | None = None
-        self._next_s = 0.0
+        self._next_s = FIRST_S
         self._unknown = False  # the system does not support the request
 
     def look(self) -> None:
         """Collapse pages between two slices of work, if it is time and this is a large run."""
-        now_s = perf_counter()
+        now_s = process_time()
         if now_s >= self._next_s and not self._unknown:
             self._next_s = now_s + EVERY_S
             try:

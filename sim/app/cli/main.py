@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 from sim.app.cli.commands import GROUPS
 from sim.app.cli.commands.arguments import EXIT_BAD_INPUT, EXIT_UNHEARD, tell_each
+from sim.app.garbage import rare_collections
 from sim.app.interrupts import exit_status
 from sim.app.printed import visible
 from sim.errors import InputError, suggestion
@@ -33,7 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         try:
             arguments = _parsed(argv)
-            return int(arguments.call(arguments))
+            with rare_collections():
+                return int(arguments.call(arguments))
         finally:
             if sys.stdout is not None:  # it may be closed at the start
                 sys.stdout.flush()  # here, where a failure can still be reported

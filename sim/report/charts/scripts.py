@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import importlib.metadata
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -32,6 +31,8 @@ def packed_scripts() -> str:
     """
     if OWN.exists():
         return OWN.read_text(encoding="ascii")
+    import importlib.metadata  # only a checkout needs it
+
     try:
         version = importlib.metadata.version("vl-convert-python")
     except importlib.metadata.PackageNotFoundError:

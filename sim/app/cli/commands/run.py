@@ -117,7 +117,6 @@ def run_once(
     from sim.app.inspect.run_terminal import print_result, run_shown
     from sim.app.inspect.traces import records, with_causes, write_perfetto
     from sim.app.notes import notes_of
-    from sim.app.study.study_report import junit_of_result
     from sim.report.story import Book
 
     live = not (arguments.json or arguments.quiet)
@@ -139,7 +138,10 @@ def run_once(
                 book = Book(records(trace))
                 failed = failures(result.verdicts, book)
                 report = files.write(report, lambda file: write_report(file, plan, result, book))
-    files.write(arguments.junit, lambda file: write_text(file, junit_of_result(plan, result, failed)))
+    if arguments.junit is not None:
+        from sim.app.study.study_report import junit_of_result
+
+        files.write(arguments.junit, lambda file: write_text(file, junit_of_result(plan, result, failed)))
     if arguments.json:
         print(json.dumps({**with_causes(result.to_json(), failed), "notes": notes_of(plan)}))
     else:

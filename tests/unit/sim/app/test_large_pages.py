@@ -96,6 +96,7 @@ def test_only_memory_in_use_is_collapsed(unused: list[int], asked: list[tuple[in
 
 def test_unsupported_request_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_pages, "EVERY_S", 0.0)
+    monkeypatch.setattr(large_pages, "FIRST_S", 0.0)
     system = Pretended(known=False)
     looked: list[None] = []
 
@@ -111,14 +112,14 @@ def test_unsupported_request_is_not_repeated(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_large_pages_are_requested_periodically_in_large_runs_only(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 1000.0
-    monkeypatch.setattr(large_pages, "perf_counter", lambda: now_s)
+    monkeypatch.setattr(large_pages, "process_time", lambda: now_s)
     resident_mib, system = LEAST_MIB - 1.0, Pretended()
     pages = LargePages(lambda: resident_mib, lambda: system)
     asked = []
-    for now_s, resident_mib in ((0.0, 63), (0.9, 64), (1.0, 64), (1.9, 200), (2.0, 200)):  # noqa: B007
+    for now_s, resident_mib in ((9.9, 200), (10.0, 63), (10.9, 64), (11.0, 64), (11.9, 200), (12.0, 200)):  # noqa: B007
         pages.look()
         asked.append(len(system.asked))
-    assert asked == [0, 0, 2, 2, 4]
+    assert asked == [0, 0, 0, 2, 2, 4]
 
 
 def test_lack_of_descriptors_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,6 +134,7 @@ def test_lack_of_descriptors_is_no_error(monkeypatch: pytest.MonkeyPatch) -> Non
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(large_pages, "STATM", Unreadable())
+    monkeypatch.setattr(large_pages, "FIRST_S", 0.0)
     assert resident_mib() == 0.0
     LargePages(lambda: LEAST_MIB, no_system).look()
 

@@ -12,16 +12,18 @@ Mirrors  apiextensions-apiserver v1.25
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from sim.api.crd.cel.cost import COST_MAX as MOST
-from sim.api.crd.cel.rules import Compiled, cardinality, compiled
 from sim.api.crd.structural import structural
 from sim.api.kinds.apiextensions.custom_resource_definition.structure import EMBEDDED
 from sim.api.kinds.common.errors import INTERNAL, Errors, FieldError, Shown, forbidden, invalid
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Json, Obj
 
+if TYPE_CHECKING:
+    from sim.api.crd.cel.rules import Compiled
+
+MOST = (1 << 64) - 1  # costs stay at the greatest number that upstream's type holds
 COST_MAX, TOTAL_MAX = 10_000_000, 100_000_000
 NAMED = 4  # of the most expensive rules, if all together take too much
 _HINT = (
@@ -70,6 +72,9 @@ class Rules:
 
         lost: the path of a schema above that loses the old values of its parts; "" if none does
         """
+        # A late import, because few definitions have rules.
+        from sim.api.crd.cel.rules import cardinality, compiled
+
         kind, found = compiled(structural(schema), root or bool(schema.get(EMBEDDED)))
         if kind is None:
             why = "failed to construct type information for x-kubernetes-validations rules"
