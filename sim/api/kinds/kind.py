@@ -158,6 +158,8 @@ class Strategy:
     graceful: True if deletion waits for a grace period
         default_propagation: the propagation policy of a delete that names none; "Unsupported" if a
             delete never heeds dependents
+    named_by_uid: True if a new object without a name gets an identifier as its name, whatever its
+        generateName
     fill_named: defaults that depend on the naming set, filled in when an object is created
     prepare_create, prepare_update, prepare_status: change an object before it is validated and
         stored
@@ -174,6 +176,7 @@ class Strategy:
     unconditional: bool = True
     graceful: bool = False
     default_propagation: str = "Background"
+    named_by_uid: bool = False
     fill_named: Prepare = unchanged
     prepare_create: Prepare = unchanged
     prepare_update: PrepareUpdate = unchanged_update
@@ -277,7 +280,8 @@ class Kind:
     quota: the amounts that quotas can limit, besides the count of objects; None for a kind that no
         quota counts
     owned_across_versions: True if field ownership is converted between versions with other fields
-    errors_in: the group that messages about invalid objects name; None for the resource's own
+    errors_in: the group that messages about invalid objects name, and those about preconditions of
+        deletions; None for the resource's own
     settle: (accepted object, names) -> what upstream's storage gives back for it, where its stored
         version changes it
     allocate: gives an object addresses and ports on its way into the store

@@ -267,10 +267,13 @@ class Call:
         return Refusal(409, "Conflict", message, self.details(self.request.name))
 
     def conflict_of_kind(self, text: str) -> Refusal:
-        """The refusal of a write that conflicts; its message names the kind and group."""
+        """The refusal of a write that conflicts; its message names the kind and group as that of an
+        invalid object does.
+        """
         resource, name = self.resource, self.request.name
-        group = {"group": resource.group} if resource.group else {}
-        shown = f"{resource.kind}.{resource.group}" if group else resource.kind
+        given = resource.behavior.errors_in
+        group = {"group": given or resource.group} if given or (given is None and resource.group) else {}
+        shown = f"{resource.kind}.{group['group']}" if group else resource.kind
         message = f"Operation cannot be fulfilled on {shown} {go_quote(name)}: {text}"
         return Refusal(409, "Conflict", message, {"name": name, **group, "kind": resource.kind})
 

@@ -159,7 +159,9 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
         yield from escalation.confirm(call, obj, None)
     metadata = {**obj["metadata"], "uid": new_uid(registry.bits), "creationTimestamp": call.now_text}
     base = metadata.get("generateName", "")
-    if not metadata.get("name") and base:
+    if not metadata.get("name") and resource.behavior.strategy.named_by_uid:
+        metadata["name"] = new_uid(registry.bits)
+    elif not metadata.get("name") and base:
         metadata["name"] = generated_name(base, registry.bits)
     obj = {**obj, "metadata": metadata}
     if resource.behavior.allocate is not None:

@@ -150,6 +150,7 @@ KIND = Kind(
     rows=(Row("", "v1", "limitranges", "LimitRange", short=("limits",)),),
     strategy=Strategy(
         create_by_put=True,
+        named_by_uid=True,
         prepare_create=_prepare_create,
         prepare_update=lambda new, _, names: _prepare_create(new, names),
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.sim.api.golden_api import Api
 from tests.unit.sim.api.kinds.samples import created, made
 from tests.unit.sim.api.kinds.writes import made as written
 
@@ -31,3 +32,10 @@ def test_type_of_a_limit_must_be_standard_or_qualified(kind: str, problems: list
     assert len(found) == len(problems)
     for error, problem in zip(found, problems, strict=True):
         assert error.startswith(f'spec.limits[0].type: Invalid value: "{kind}": {problem}')
+
+
+def test_a_limit_range_without_a_name_gets_an_identifier_as_its_name() -> None:
+    api = Api()
+    made = api.ask("POST", "/api/v1/namespaces/golden-ns/limitranges", {"metadata": {"generateName": "a-"}})
+    assert made.code == 201
+    assert len(made.obj["metadata"]["name"]) == len(made.obj["metadata"]["uid"])

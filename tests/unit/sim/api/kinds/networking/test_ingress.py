@@ -54,3 +54,11 @@ def test_ingress_row_shows_hosts_and_class():
         "",
         "80, 443",
     ]
+
+
+def test_a_deletion_with_another_uid_names_the_group_in_which_the_kind_began():
+    api = Api()
+    ingress = {"metadata": {"name": "a"}, "spec": {"defaultBackend": BACKEND}}
+    assert api.ask("POST", INGRESSES, ingress).code == 201
+    refused = api.ask("DELETE", f"{INGRESSES}/a", {"preconditions": {"uid": "x"}})
+    assert (refused.code, refused.body["details"]["group"]) == (409, "extensions")
