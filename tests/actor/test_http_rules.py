@@ -375,6 +375,37 @@ async def test_field_that_is_unknown_may_nest_as_deep_as_upstream_reads() -> Non
         assert wrong.status_code == 400 and "cannot unmarshal array" in wrong.json()["message"]
 
 
+def nested(levels: int, leaf: bytes = b"1") -> bytes:
+    return b'{"a":' * levels + leaf + b"}" * levels
+
+
+async def test_object_of_any_content_may_nest_as_deep_as_upstream_reads() -> None:
+    json_type = {"Content-Type": "application/json"}
+    apply_type = {"Content-Type": N.media_apply_patch}
+    async with served() as (_, client):
+        group = f"{N.group('apps')}/v1"
+        revisions = f"/apis/{group}/namespaces/default/controllerrevisions"
+        head = b'{"metadata":{"name":"deep"},"revision":1,"data":%b}'
+        for levels, code in ((9_999, 201), (10_000, 400)):
+            body = head % nested(levels)
+            made = await client.post(revisions, content=body, headers=json_type)
+            assert made.status_code == code
+        assert made.json()["message"].count("invalid character '{' exceeded max depth") == 1
+        assert (await client.get(f"{revisions}/deep")).content.count(b'{"a":') == 9_999
+        for kind, words in (
+            (N.media_merge_patch, "error decoding patch: "),
+            (N.media_strategic_patch, ""),
+        ):
+            patch = await client.patch(
+                f"{revisions}/deep", content=b'{"data":%b}' % nested(10_000), headers={"Content-Type": kind}
+            )
+            assert patch.json()["message"] == f"{words}invalid character '{{' exceeded max depth"
+        text = b'{"apiVersion":"%b","kind":"ControllerRevision",' % group.encode() + head[1:]
+        body = text.replace(b"deep", b"other") % nested(9_999)
+        url = f"{revisions}/other?fieldManager=m"
+        assert (await client.patch(url, content=body, headers=apply_type)).status_code == 201
+
+
 async def test_logs_are_an_empty_folder_for_clients_that_accept_any_form() -> None:
     async with served() as (_, client):
         assert (await client.get("/logs", headers={"Accept": "application/json"})).status_code == 406

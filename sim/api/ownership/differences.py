@@ -252,7 +252,11 @@ def _made_of_nothing(node: SchemaNode, key: str, value: Obj) -> Tree | None:
 def _compare_field(node: SchemaNode, key: str, before: Any, after: Any, changed: Tree, removed: Tree) -> None:
     """Compares one field or map entry; `_MISSING` if it is absent on one side."""
     below = node.properties.get(key) or node.values
-    if below is None or before == after:
+    if below is None:
+        return
+    # Values of any type may nest by the thousand: each level is compared once.
+    nested = below is node and type(before) is dict and type(after) is dict
+    if not nested and before == after:
         return
     if after and after is not _MISSING and _shape(below) == _SCALAR:  # most map entries
         changed[f"f:{key}"] = LEAF

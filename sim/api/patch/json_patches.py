@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from sim.api.schema.field_validation import go_kind
-from sim.api.schema.json_text import DEPTH_MAX, Twice
+from sim.api.schema.json_text import GO_DEPTH_MAX, Twice
 from sim.api.types import Json, Obj
 
 # apiserver pkg/endpoints/handlers/patch.go: maxJSONPatchOperations.
@@ -220,7 +220,7 @@ def _length(value: Json) -> int:
 def _is_deep(value: Json) -> bool:
     """True if the value is deeper than a body may be, as operations can nest values."""
     level = [value] if isinstance(value, dict | list) else []
-    for _ in range(DEPTH_MAX + 1):
+    for _ in range(GO_DEPTH_MAX + 1):
         below = [each.values() if isinstance(each, dict) else each for each in level]
         level = [each for values in below for each in values if isinstance(each, dict | list)]
         if not level:
@@ -263,28 +263,40 @@ def _test(document: Json, path: str, operation: Obj) -> None:
 
 def _same_text(a: Json, b: Json) -> bool:
     """Equality of values of which upstream compares the scalars as texts (lazyNode.equal)."""
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_same_text(v, b[k]) for k, v in a.items())
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(_same_text, a, b))
-    return isinstance(a, float) is isinstance(b, float) and equal(a, b)
+    return all(isinstance(c, float) is isinstance(d, float) and _same(c, d) for c, d in _leaves(a, b))
 
 
 def equal(a: Json, b: Json) -> bool:
     """Equality of JSON values; Python alone would equate True and 1."""
+    return all(_same(c, d) for c, d in _leaves(a, b))
+
+
+def _same(a: Json, b: Json) -> bool:
+    """Equality of two values of which one is no container, or both are empty ones of a kind."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(equal(v, b[k]) for k, v in a.items())
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(equal, a, b))
     return bool(a == b)
+
+
+def _leaves(a: Json, b: Json) -> Iterator[tuple[Json, Json]]:
+    """The values at the same places of two values, down to where they differ in form."""
+    left = [(a, b)]
+    while left:
+        c, d = left.pop()
+        if isinstance(c, dict) and isinstance(d, dict) and c.keys() == d.keys():
+            left += [(value, d[key]) for key, value in c.items()]
+        elif isinstance(c, list) and isinstance(d, list) and len(c) == len(d):
+            left += zip(c, d, strict=True)
+        elif isinstance(c, dict | list) and isinstance(d, dict | list):
+            yield None, False  # of different forms
+        else:
+            yield c, d
 
 
 def _split(path: str) -> list[str]:
     parts = path.split("/")
     # "data/q" names the root's member "q": the text before the first "/" is ignored.
-    if len(parts) < 2 or len(parts) > DEPTH_MAX:  # no document is that deep
+    if len(parts) < 2 or len(parts) > GO_DEPTH_MAX:  # no document is that deep
         raise _unprocessable()
     return [p.replace("~1", "/").replace("~0", "~") for p in parts[1:]]
 

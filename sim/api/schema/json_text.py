@@ -14,8 +14,6 @@ from typing import Any
 
 _LETTERS = re.compile(r'[^"\\\x00-\x1f]*')  # of a string, up to its end, an escape or a mistake
 END = "unexpected end of JSON input"
-# Schemas nest about 20 deep; upstream stops at 10000, which Python's own stack does not reach.
-DEPTH_MAX = 200
 GO_DEPTH_MAX = 10_000  # scanner.go: maxNestingDepth
 
 

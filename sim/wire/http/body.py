@@ -21,13 +21,14 @@ import msgspec
 from sim.api import status
 from sim.api.schema.deep_json import cut
 from sim.api.schema.field_validation import go_kind
-from sim.api.schema.json_text import DEPTH_MAX, summarize
+from sim.api.schema.json_text import summarize
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.wire.http.negotiation import produced
 from sim.wire.http.protobuf import ProtobufError, ProtobufTooLarge, decode
 from sim.wire.http.routing import Target
 from sim.wire.http.yaml_json import NODES_MAX, YamlError, YamlTooLarge, load_yaml
+from sim.wire.stack import ORDINARY, room
 
 BODY_MAX = 3 * 1024 * 1024  # server.Config.MaxRequestBodyBytes
 TOO_MANY = f"Request entity too large: limit is {NODES_MAX} values"
@@ -55,33 +56,43 @@ _MARKS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?+|[\[\]{},]', re.DOTALL)
 _DEEP_KINDS = ("controllerrevisions", "customresourcedefinitions")
 
 
-def _shaped(target: Target, raw: bytes) -> bytes:
-    """A JSON body that nests no deeper than recursive code can handle.
+def _shaped(target: Target, raw: bytes, patch: str | None = None) -> bytes:
+    """A JSON body that nests no deeper than the stack has room for.
 
-    Raises BadBody if it cannot be cut there, nests deeper than Go reads, or holds too many values.
+    patch: how the refusal of a patch begins
+
+    Raises BadBody if it nests deeper than upstream reads, or holds too many values.
     """
     opened = raw.count(b"[") + raw.count(b"{")
-    if opened <= DEPTH_MAX and opened + raw.count(b",") < NODES_MAX:
+    if opened <= ORDINARY and opened + raw.count(b",") < NODES_MAX:
         return raw
-    deepest = _deepest_mark(raw)
-    if not deepest:
+    deepest = _depth(raw)[0]
+    if deepest <= ORDINARY:
         return raw
+    levels = room()
+    if deepest > levels:
+        raise BadBody(status.bad_request(_too_deep(target, raw, patch, _depth(raw, levels)[1])))
     resource = target.resource
     fixed = not resource.custom and resource.plural not in _DEEP_KINDS
-    shallow = cut(raw, DEPTH_MAX) if fixed else None
-    if shallow is None:
-        why = f"json parse error: invalid character '{deepest}' exceeded max depth ({summarize(raw)})"
-        what = f"the object provided is unrecognized (must be of type {_kind(target)}): "
-        raise BadBody(status.bad_request(f"{what}couldn't get version/kind; {why}"))
-    return shallow
+    shallow = cut(raw, ORDINARY) if fixed else None
+    return raw if shallow is None else shallow
 
 
-def _deepest_mark(raw: bytes) -> str:
-    """What opens the deepest level of a body, "" if none is deeper than `DEPTH_MAX`.
+def _too_deep(target: Target, raw: bytes, patch: str | None, mark: str) -> str:
+    """The words about a body that nests too deep; `mark` is where it does."""
+    why = f"invalid character '{mark}' exceeded max depth"
+    if patch is not None:
+        return patch + why
+    what = f"the object provided is unrecognized (must be of type {_kind(target)}): "
+    return f"{what}couldn't get version/kind; json parse error: {why} ({summarize(raw)})"
+
+
+def _depth(raw: bytes, levels: int = 0) -> tuple[int, str]:
+    """How deep a body nests, and what opens the first level beyond `levels`.
 
     Raises BadBody for too many values.
     """
-    depth, deepest, nodes, found_mark = 0, DEPTH_MAX, 1, ""
+    depth, deepest, nodes, beyond = 0, 0, 1, ""
     for found in _MARKS.finditer(raw):
         mark = found[0]
         if mark in (b"[", b"{", b","):
@@ -91,10 +102,12 @@ def _deepest_mark(raw: bytes) -> str:
         if mark in (b"[", b"{"):
             depth += 1
             if depth > deepest:
-                deepest, found_mark = depth, mark.decode()
+                deepest = depth
+                if depth == levels + 1:
+                    beyond = mark.decode()
         elif mark in (b"]", b"}"):
             depth -= 1
-    return found_mark
+    return deepest, beyond
 
 
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -131,7 +144,7 @@ def json_text(
         return _from_protobuf(names, target, raw)
     if kind == names.media_yaml:
         what = f"the object provided is unrecognized (must be of type {_kind(target)}): "
-        return _from_yaml(raw, what, f" ({summarize(raw)})", twice, of_object=True)
+        return _shaped(target, _from_yaml(raw, what, f" ({summarize(raw)})", twice, of_object=True))
     return _whole_characters(_shaped(target, raw))
 
 
@@ -154,8 +167,10 @@ def _patch_text(names: Names, target: Target, header: str, raw: bytes, twice: li
     if kind not in known:
         raise BadBody(status.unsupported_media_type(known))
     if kind == names.media_apply_patch:
-        return _from_yaml(raw, "error decoding YAML: error converting YAML to JSON: ", "", twice)
-    return _whole_characters(_shaped(target, raw))
+        what = "error decoding YAML: error converting YAML to JSON: "
+        return _shaped(target, _from_yaml(raw, what, "", twice))
+    words = "" if kind == names.media_strategic_patch else "error decoding patch: "
+    return _whole_characters(_shaped(target, raw, words))
 
 
 def in_one(twice: list[str]) -> str:

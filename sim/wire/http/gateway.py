@@ -33,6 +33,7 @@ from sim.api.fairness.state import FairnessState
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Reply, Request, UserInfo, Watch, WatchEvent
 from sim.kernel import Kernel, OutsideAnswer, OutsideRequest, unheard
+from sim.wire.stack import make_room
 
 # Real seconds: --request-timeout. Virtual time may be paused, but sockets do not wait for ever.
 REQUEST_TIMEOUT_S = 60
@@ -259,6 +260,7 @@ class Gateway:
         self, kernel: Kernel, servers: Mapping[str, OutsideEndpoint], backlog_max: int = BACKLOG_MAX
     ) -> None:
         assert backlog_max > 0
+        make_room()
         self.kernel = kernel
         self._backlog_max = backlog_max
         self._servers = servers

@@ -5,7 +5,7 @@ but those of JSON's types; replies become YAML as upstream prints it.
 
 Holds: the result consists of dict, list, str, int, float, bool and None only; a document with more
 than `NODES_MAX` values, with aliases that expand to more of them or to `LETTERS_MAX` letters, or
-nested deeper than `DEPTH_MAX`, is refused before it is composed.
+nested deeper than the stack has room for, is refused before it is composed.
 
 Mirrors  sigs.k8s.io/yaml v1.2 over go-yaml v2 (YAML 1.1: y, n, on and off are booleans; times stay
          text): resolve.go, and encode.go (texts that would be read as another type are quoted).
@@ -23,12 +23,13 @@ import yaml
 
 from sim.api.ownership.typed_values import go_syntax
 from sim.nesting import bounds_exceeded
+from sim.wire.stack import room
 
 # Values of one body.  An object is stored up to 1.5 MiB, and those of kinds that grow so large
 # (definitions, lists of addresses, recorded ownership) take more than 30 bytes a value.
 NODES_MAX = 50_000
 LETTERS_MAX = 4_000_000
-DEPTH_MAX = 100
+SHALLOW = 100  # nested deeper, a document is composed here: the library calls itself level by level
 TOO_DEEP = "exceeded max depth of 10000"  # upstream's words, which allows more
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -181,23 +182,27 @@ def load_yaml(text: bytes, twice: list[str] | None = None) -> Any:
 
     twice: receives the messages of Go's strict reader about duplicate keys in a map
     """
-    many = _nodes_at_most(text) > NODES_MAX
-    if many or sum(map(text.count, _OPENING)) > DEPTH_MAX:
-        exceeded = bounds_exceeded(text, DEPTH_MAX, 2 * NODES_MAX)  # a key is a node, too
-        if exceeded == "nodes":
-            raise YamlTooLarge(f"more than {NODES_MAX} values")
+    many, levels = _nodes_at_most(text) > NODES_MAX, SHALLOW
+    if many or sum(map(text.count, _OPENING)) > SHALLOW:
+        exceeded = bounds_exceeded(text, SHALLOW, 2 * NODES_MAX)  # a key is a node, too
         if exceeded == "depth":
-            raise YamlError(f"yaml: {TOO_DEEP}")
-    found = _read_json(text)
+            levels = room()
+            exceeded = "nodes" if many and bounds_exceeded(text, levels, 2 * NODES_MAX) == "nodes" else ""
+        if exceeded:
+            raise YamlTooLarge(f"more than {NODES_MAX} values")
+    found = _read_json(text, levels)
     if found is not None:
         return found
     loader = None
     try:
         loader = _Loader(text)
-        root = loader.get_node() if loader.check_node() else None
+        if levels > SHALLOW:
+            root = _composed(loader, levels)
+        else:
+            root = loader.get_node() if loader.check_node() else None
         if twice is not None:
             twice += [f'line {line}: key "{key}" already set in map' for line, key in _twice(root)]
-        return None if root is None else _value(loader, root, [NODES_MAX, LETTERS_MAX], 0)
+        return None if root is None else _value(loader, root, [NODES_MAX, LETTERS_MAX, levels], 0)
     except NoJsonError as error:
         raise YamlError(str(error)) from None
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
@@ -269,7 +274,59 @@ _json = json.JSONDecoder(
 )
 
 
-def _read_json(text: bytes) -> Any:
+def _composed(loader: Any, levels: int) -> Any:
+    """The first document, as the library composes it, without a call for each level."""
+    anchors: dict[str, Any] = {}
+    root: Any = None
+    opened: list[list[Any]] = []  # collections and, in a map, the key that waits for its value
+    while not loader.check_event(yaml.DocumentEndEvent, yaml.StreamEndEvent):
+        event: Any = loader.get_event()
+        if isinstance(event, yaml.CollectionEndEvent):
+            opened.pop()
+            continue
+        if not isinstance(event, yaml.NodeEvent):
+            continue
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in anchors:
+                mark: Any = event.start_mark
+                raise yaml.composer.ComposerError(None, None, _NO_ANCHOR, mark)
+            node = anchors[event.anchor]
+        else:
+            node = _node_of(loader, event)
+            if event.anchor is not None:
+                anchors[event.anchor] = node
+        if not opened:
+            root = node
+        else:
+            around = opened[-1]
+            if isinstance(around[0], yaml.SequenceNode):
+                around[0].value.append(node)
+            elif len(around) == 1:
+                around.append(node)
+            else:
+                around[0].value.append((around.pop(), node))
+        if isinstance(event, yaml.CollectionStartEvent):
+            opened.append([node])
+            if len(opened) > levels:
+                raise ValueError(TOO_DEEP)
+    return root
+
+
+def _node_of(loader: Any, event: Any) -> Any:
+    """The node that an event begins."""
+    kind = {
+        yaml.ScalarEvent: yaml.ScalarNode,
+        yaml.SequenceStartEvent: yaml.SequenceNode,
+        yaml.MappingStartEvent: yaml.MappingNode,
+    }[type(event)]
+    text = event.value if kind is yaml.ScalarNode else None
+    tag = event.tag
+    if tag is None or tag == "!":
+        tag = loader.resolve(kind, text, event.implicit)
+    return kind(tag, text if kind is yaml.ScalarNode else [], event.start_mark, event.end_mark)
+
+
+def _read_json(text: bytes, levels: int) -> Any:
     """The map in a JSON text, much faster; None if YAML might read any part of it differently."""
     try:
         letters = text.decode()
@@ -279,7 +336,7 @@ def _read_json(text: bytes) -> Any:
     except (ValueError, RecursionError):
         return None
     level = [found]
-    for _ in range(DEPTH_MAX):
+    for _ in range(levels):
         below = [each.values() if isinstance(each, dict) else each for each in level]
         level = [each for values in below for each in values if isinstance(each, dict | list)]
         if not level:
@@ -313,9 +370,9 @@ def _twice(root: Any) -> list[tuple[int, str]]:
 
 
 def _value(loader: Any, node: Any, left: list[int], depth: int) -> Any:
-    """A node as JSON; aliases are expanded while nodes and letters are left."""
+    """A node as JSON; aliases are expanded while nodes, letters and levels are left."""
     left[0] -= 1
-    if depth > DEPTH_MAX:
+    if depth > left[2]:
         raise ValueError(TOO_DEEP)
     if isinstance(node, yaml.ScalarNode):
         value = node.value if node.tag == _STR else loader.construct_object(node)

@@ -11,6 +11,7 @@ from actors.apiserver.outside_time import ask
 from sim.api.types import UserInfo
 from sim.api.verbs import single as verbs
 from sim.units import SECOND
+from sim.wire.stack import CALLS_MAX
 from tests.actor.apiserver.cluster import ADMIN, NAMES_ORCH, Plane, Seen, lease, plane, request
 
 MANAGER = UserInfo("system:orch-controller-manager", ("system:masters",))
@@ -406,7 +407,7 @@ async def test_a_number_without_end_in_an_object_is_no_number(
 @pytest.mark.parametrize("kind", [NAMES_ORCH.media_merge_patch, NAMES_ORCH.media_strategic_patch])
 async def test_patch_by_a_component_that_nests_too_deep_is_refused_with_400(kind: str) -> None:
     deep: dict[str, Any] = {}
-    for _ in range(5_000):
+    for _ in range(2 * CALLS_MAX):
         deep = {"a": deep}
     async with plane() as p:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}

@@ -17,6 +17,8 @@ from sim.api.patch.json_patches import (
 )
 from sim.api.patch.strategic_merge import restore_error, strategic_merge
 from sim.api.schema.field_schemas import schema_of_kind
+from sim.api.schema.json_text import GO_DEPTH_MAX
+from sim.wire.stack import make_room
 
 CONFIG_MAP = schema_of_kind("", "v1", "ConfigMap")
 POD = schema_of_kind("", "v1", "Pod")
@@ -114,23 +116,36 @@ def test_copies_that_multiply_are_refused_before_they_fill_the_memory() -> None:
 
 
 def nested(depth: int) -> dict[str, Any]:
-    return {"a": nested(depth - 1)} if depth else {}
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
 
 
 def test_operations_nest_no_deeper_than_a_body_may_be() -> None:
-    ring = [op("add", "/a", value={}), op("add", "/b", value={})]
-    for _ in range(3_000):
-        ring += [
-            op("move", "/b/x", **{"from": "/a"}),
-            op("move", "/a", **{"from": "/b"}),
-            op("add", "/b", value={}),
-        ]
-    deep = [op("add", "/a" * n, value=nested(150)) for n in range(1, 1_000, 150)]
-    for patch in (ring, deep):
-        with pytest.raises(PatchError) as caught:
-            json_patch(DOC, patch)
-        assert caught.value.code == 422
-    assert json_patch(DOC, [op("add", "/c", value=nested(198))])["c"]
+    make_room()
+    half = GO_DEPTH_MAX // 2
+    deep = [op("add", "/c", value=nested(half)), op("add", "/c" + "/a" * half, value=nested(half - 3))]
+    assert json_patch(DOC, deep)["c"]
+    deep[1] = op("add", "/c" + "/a" * half, value=nested(half + 1))
+    with pytest.raises(PatchError) as caught:
+        json_patch(DOC, deep)
+    assert caught.value.code == 422
+
+
+def test_a_test_of_what_nests_deep_compares_all_of_it() -> None:
+    make_room()
+    document = {"a": nested(GO_DEPTH_MAX - 1), "b": {"l": [1, {"x": True}, {}]}}
+    same = op("test", "/a", value=nested(GO_DEPTH_MAX - 1))
+    assert json_patch(document, [same, op("test", "/b", value={"l": [1, {"x": True}, {}]})])
+    for other in (
+        op("test", "/a", value=nested(GO_DEPTH_MAX - 2)),
+        op("test", "/b", value={"l": [1, {"x": 1}, {}]}),
+        op("test", "/b", value={"l": [1.0, {"x": True}, {}]}),
+        op("test", "/b", value={"l": [1, {"x": True}, []]}),
+    ):
+        with pytest.raises(PatchError):
+            json_patch(document, [other])
 
 
 def test_merge_patch_merges_maps_and_shares_what_it_leaves():
