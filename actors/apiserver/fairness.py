@@ -19,6 +19,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from actors.apiserver.caches.watch_caches import Caches
+from actors.apiserver.flow_metering import EXECUTING, READS, WAITING, FlowMetering
 from actors.apiserver.ports import LocalStore, SeatedServer
 from sim.api.auth.attributes import AccessAttributes
 from sim.api.fairness.classification import Asked, Flow, Level, Plan, Work, list_work, write_work
@@ -56,6 +57,8 @@ class Seats:
         self._shown: Plan | None = None  # the newest configuration
         self._plan_revs = (0, 0)  # the revisions of both caches that the newest plan was made from
         self._pumping = False
+        self._begun_us: dict[int, int] = {}  # by request that has seats
+        self._metering = FlowMetering(server.kernel)
 
     @property
     def waiting(self) -> bool:
@@ -69,6 +72,7 @@ class Seats:
         level = flow.level
         if level.exempt:
             self._count_dispatch(flow)
+            self._metering.executed(flow, request, 0)
             server.start(number)
             return
         found, now_us = self._sets[level.name], server.kernel.now_us
@@ -79,27 +83,52 @@ class Seats:
             server.refuse(number)
             return
         self._held[number] = found
-        self._known[number] = Held(request, flow, work, now_us)
+        held = self._known[number] = Held(request, flow, work, now_us)
+        if server.kernel.meters is not None:
+            self._metering.arrived(flow, work, found.queued(number), self._watches(request))
         if verdict is Verdict.START:
-            self._count_dispatch(flow)
+            self._run(number, held)
             server.start(number)
             return
+        self._metering.moved(held, WAITING, 1)
         server.kernel.call_later(self._wait_us, self._expire, number)
         self._pump(found)
 
     def count_prompt(self, request: Request) -> None:
         """Count a request that took no time, and so needed no seat."""
-        self._count_dispatch(self._shown_plan().flow(asked(request)))
+        flow = self._shown_plan().flow(asked(request))
+        self._count_dispatch(flow)
+        self._metering.executed(flow, request, 0)
+        if not flow.level.exempt:
+            self._metering.arrived(flow, self._work(request, flow.level), 1, self._watches(request))
+            self._count_wait(flow, 0, True)
+
+    def _run(self, number: int, held: Held) -> None:
+        """Count a request that gets its seats."""
+        self._begun_us[number] = self._server.kernel.now_us
+        self._count_dispatch(held.flow)
+        self._metering.moved(held, EXECUTING, 1)
+
+    def _watches(self, request: Request) -> int | None:
+        """The number of watches that a write concerns; None for other requests."""
+        scheme = self._server.scheme
+        resource = scheme.find(request.group, request.version, request.resource)
+        if resource is None or request.verb in (*READS, "deletecollection"):
+            return None
+        return self._caches.of(resource).interested(scheme.key(resource, request.namespace, request.name))
 
     def leave(self, number: int) -> None:
         """Release the seat or the queue place of a request that has been answered."""
         found = self._held.pop(number, None)
         if found is None:
             return
-        del self._known[number]
+        held = self._known.pop(number)
         now_us = self._server.kernel.now_us
         if found.give_up(number, now_us):
+            self._metering.moved(held, WAITING, -1)
             return
+        self._metering.executed(held.flow, held.request, now_us - self._begun_us.pop(number))
+        self._metering.moved(held, EXECUTING, -1)
         after_us = found.finish(number, now_us)
         if after_us:
             self._server.kernel.call_later(after_us, self._release, (found, number))
@@ -116,8 +145,9 @@ class Seats:
         if found is not None and found.give_up(number, self._server.kernel.now_us):
             del self._held[number]
             held = self._known.pop(number)
+            self._metering.moved(held, WAITING, -1)
             self._count_rejection(held.flow, TIMED_OUT)
-            self._count_wait(held, False)
+            self._count_wait(held.flow, self._server.kernel.now_us - held.arrived_us, False)
             self._server.refuse(number)
 
     def _pump(self, found: QueueSet) -> None:
@@ -132,8 +162,9 @@ class Seats:
         cause, self._pumping = kernel.cause, True
         while (number := found.start_next(kernel.now_us)) is not None:
             held = self._known[number]
-            self._count_dispatch(held.flow)
-            self._count_wait(held, True)
+            self._metering.moved(held, WAITING, -1)
+            self._run(number, held)
+            self._count_wait(held.flow, kernel.now_us - held.arrived_us, True)
             self._server.start(number)
         self._pumping, kernel.cause = False, cause
 
@@ -147,13 +178,16 @@ class Seats:
     def state(self) -> FairnessState:
         """The present state."""
         levels = []
+        self._metering.settle(list(self._shown_plan().levels.values()))
         for name, level in sorted(self._shown_plan().levels.items()):
             found = self._sets.get(name)
             if level.exempt or found is None:
                 found = QueueSet(level.limit, level.queuing)
                 levels.append(LevelState(level, tuple(found.states())))
             else:
-                levels.append(LevelState(level, tuple(found.states()), found.executing, found.in_use))
+                levels.append(
+                    LevelState(level, tuple(found.states()), found.executing, found.in_use, found.progress)
+                )
         return FairnessState(
             tuple(levels), dict(self._known), self._dispatched, self._rejected, self._waits_us
         )
@@ -166,9 +200,8 @@ class Seats:
         key = (flow.level.name, flow.schema, reason)
         self._rejected[key] = self._rejected.get(key, 0) + 1
 
-    def _count_wait(self, held: Held, executed: bool) -> None:
-        key = (held.flow.level.name, held.flow.schema, executed)
-        waited_us = self._server.kernel.now_us - held.arrived_us
+    def _count_wait(self, flow: Flow, waited_us: int, executed: bool) -> None:
+        key = (flow.level.name, flow.schema, executed)
         counts = self._waits_us.setdefault(key, [0] * (len(WAIT_BUCKETS_US) + 1) + [0])
         counts[bisect_left(WAIT_BUCKETS_US, waited_us)] += 1
         counts[-1] += waited_us

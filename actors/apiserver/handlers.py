@@ -20,6 +20,7 @@ from actors.apiserver.caches.converting_watch import Consulting, ConvertingWatch
 from actors.apiserver.caches.selection import select
 from actors.apiserver.caches.watch_caches import CachedRead, Caches
 from actors.apiserver.ports import Authorizer, LocalStore, WriteBarrier
+from actors.apiserver.storage_metering import count_cached_list, count_initial
 from sim import remembered
 from sim.api import status
 from sim.api.kinds import conversion as forms
@@ -200,6 +201,7 @@ class Handlers:
         if not plan.cached:
             return None
         prefix = self._scheme.prefix(call.resource, call.request.namespace)
+        counts = REMAINING_COUNT not in self._registry.gates
 
         def read() -> Reply:
             matches = selection.matches
@@ -212,8 +214,12 @@ class Handlers:
                 page = by_node.page(cache, prefix, selection.node) if of_node else cache.page(prefix)
                 if of_node and selection.alone:
                     matches = None  # so that no pod is decoded to be compared
-            counts = REMAINING_COUNT not in self._registry.gates
-            return verbs_list.page_reply(page, plan, matches, prefix, counts)
+            reply = verbs_list.page_reply(page, plan, matches, prefix, counts)
+            meters = self._caches.kernel.meters
+            if meters is not None and not cache.direct:
+                index = "f:spec.nodeName" if selection.node and not selection.key else ""
+                count_cached_list(meters, call.resource, index, len(page.items), len(reply.items or ()))
+            return reply
 
         return CachedRead(cache, plan.rev, read)
 
@@ -278,6 +284,9 @@ class Handlers:
         )
         watch.client = request.user.name
         opened = caches.open(cache, watch, rev)
+        meters = caches.kernel.meters
+        if meters is not None and not cache.direct and opened is watch:
+            count_initial(meters, call.resource, watch)
         if form is None:
             return Reply(200, watch=opened)
         if form.prepare is not None:

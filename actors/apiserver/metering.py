@@ -1,13 +1,13 @@
 """What a replica counts for a reader of metrics: requests of the cluster's own components, and
-operations on the storage.
+calls of webhooks.
 
-Turns answered requests and operations into counters and histograms of `Kernel.meters`.
+Turns answered requests into counters and histograms of `Kernel.meters`.
 
 Holds: a request is counted once, when its reply is sent; requests from outside are counted by the
 HTTP front, which knows their form and size.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/metrics/metrics.go (MonitorRequest), client-go
-         tools/metrics, apiserver pkg/storage/etcd3/metrics/metrics.go.
+         tools/metrics, apiserver pkg/endpoints/filterlatency/filterlatency.go.
 Differs  times are virtual.  An answer of a webhook that is malformed, but has a response, counts by
          that response.
 """
@@ -17,16 +17,18 @@ from __future__ import annotations
 from actors.apiserver.fairness import Seats
 from actors.apiserver.flights import Flight
 from sim.api.request_labels import COMPONENT, METHODS, scope
-from sim.api.schema.resource import Resource
-from sim.api.store import Delete, Get, Op, Page, Put, Question, Range
+from sim.api.store import Question
 from sim.api.types import BAD_REQUEST, Json, Obj, Reply, Request
-from sim.api.verbs.call import Steps
 from sim.kernel import Kernel
 from sim.kernel.meters import Meters
 from sim.units import SECOND
 
 WEBHOOKS = "apiserver_admission_webhook_"
-LISTS = "apiserver_storage_list_"
+FILTER = "apiserver_request_filter_duration_seconds"
+FAIRNESS_FILTER = "priorityandfairness"
+# The filters that upstream measures (pkg/server/config.go, DefaultBuildHandlerChain); only this one
+# takes virtual time.
+FILTERS = ("authentication", "audit", "impersonation", FAIRNESS_FILTER, "authorization")
 FORBIDDEN, CODE_MAX = 403, 600
 _HTTP = {**METHODS, "list": "GET", "watch": "GET", "deletecollection": "DELETE"}
 
@@ -67,6 +69,9 @@ def count_flight(kernel: Kernel, flight: Flight, reply: Reply, server: str, seat
     assert meters is not None
     if seats is not None and not flight.seated:
         seats.count_prompt(flight.request)
+    waited_us = max(0, flight.began_us - flight.arrived_us) if flight.seated else 0
+    for name in FILTERS:
+        meters.observe(FILTER, (name,), waited_us / SECOND if name == FAIRNESS_FILTER else 0.0)
     if flight.outside is None:
         count_answer(meters, flight.request, reply, server, kernel.now_us - flight.arrived_us)
 
@@ -93,56 +98,3 @@ def count_answer(meters: Meters, request: Request, reply: Reply, server: str, to
             took_s,
         )
     meters.count("rest_client_requests_total", (request.manager, code, server, _HTTP.get(request.verb, verb)))
-
-
-def metered(kernel: Kernel, steps: Steps, resource: Resource) -> Steps:
-    """The same steps; their operations on the storage are counted while there is a reader."""
-    meters = kernel.meters
-    return steps if meters is None else _metered(kernel, meters, steps, resource)
-
-
-def _metered(kernel: Kernel, meters: Meters, steps: Steps, resource: Resource) -> Steps:
-    named, kind_of = resource.group_resource, _type_of(resource)
-    ranged = False
-    try:
-        op = next(steps)
-        while True:
-            begun_us, kind = kernel.now_us, _operation(op)
-            answer = yield op
-            if kind:
-                took = (kernel.now_us - begun_us) / SECOND
-                meters.observe("etcd_request_duration_seconds", (kind, kind_of), took)
-            if kind == "list" and isinstance(answer, Page):
-                ranged = True
-                for what in ("fetched", "evaluated"):
-                    meters.count(f"{LISTS}{what}_objects_total", (named,), len(answer.items))
-            op = steps.send(answer)
-    except StopIteration as stop:
-        reply: Reply = stop.value
-        if ranged:
-            meters.count(f"{LISTS}total", (named,))
-            meters.count(f"{LISTS}returned_objects_total", (named,), len(reply.items or ()))
-        return reply
-
-
-def _type_of(resource: Resource) -> str:
-    """The Go type of a kind, as upstream's labels show it."""
-    if resource.custom:
-        return "*unstructured.Unstructured"
-    group = resource.upstream_group.partition(".")[0] or "core"
-    return f"*{group}.{resource.kind}"
-
-
-def _operation(op: Op) -> str:
-    """The value of the label `operation`; "" for what is no operation on the storage."""
-    match op:
-        case Get():
-            return "get"
-        case Range():
-            return "list"
-        case Put():
-            return "create" if op.expect == 0 else "update"
-        case Delete():
-            return "delete"
-        case _:
-            return ""

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from actors.apiserver.admission_metering import Admission, operation_of
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import LocalStore
 from sim.api import status
@@ -27,6 +28,7 @@ from sim.api.admission.chain import (
     VALIDATING_WEBHOOK,
     Chain,
 )
+from sim.api.admission.handled import ADMIT, VALIDATE
 from sim.api.admission.provision import provision
 from sim.api.admission.quota import is_counted
 from sim.api.admission.quota_charge import Charge, charge
@@ -45,6 +47,7 @@ from sim.api.schema.scheme import Scheme
 from sim.api.store import Answer, Change, Op, Page, Range
 from sim.api.types import Obj
 from sim.api.verbs.call import Call, Refusal, Rules
+from sim.kernel import Kernel
 
 
 class Read(NamedTuple):
@@ -158,12 +161,20 @@ def token_suffix(spec: Obj, account: Obj) -> str:
 
 
 PLAIN = ApiServerOptions()
+# The plugins that call webhooks, by whether these may change objects.
+PLUGINS_OF_HOOKS = {True: MUTATING_WEBHOOK, False: VALIDATING_WEBHOOK}
 
 
 class Machinery:
     """The rules of one replica."""
 
-    def __init__(self, scheme: Scheme, store: LocalStore, options: ApiServerOptions = PLAIN) -> None:
+    def __init__(
+        self,
+        scheme: Scheme,
+        store: LocalStore,
+        options: ApiServerOptions = PLAIN,
+        kernel: Kernel | None = None,
+    ) -> None:
         self.view = StoreView(store, scheme)
         self._chain = Chain(
             scheme.names,
@@ -172,6 +183,11 @@ class Machinery:
             options.tolerations,
             options.enabled_admission,
             options.admission,
+        )
+        self._metering = Admission(
+            (lambda: None) if kernel is None else (lambda: kernel.meters),
+            (lambda: 0) if kernel is None else (lambda: kernel.now_us),
+            self._chain.running,
         )
         self._charges = RESOURCE_QUOTA in self._chain.running
         self._provides = NAMESPACE_AUTO_PROVISION in self._chain.running
@@ -212,7 +228,14 @@ class Machinery:
         )
 
     def _admit(self, call: Call, obj: Obj, old: Obj | None) -> Obj:
-        operation = "create" if old is None else "update"
+        try:
+            return self._run_plugins(call, obj, old)
+        except Refusal:
+            self._metering.refused(operation_of(obj, old), ADMIT, self._chain.refuser)
+            raise
+
+    def _run_plugins(self, call: Call, obj: Obj, old: Obj | None) -> Obj:
+        operation = operation_of(obj, old)
         if not self._chain.plan(operation, call.resource.rule, call.request.subresource)[0]:
             return obj
         result = self._chain.mutate(self._attributes(call, operation, obj, old), obj, self.view)
@@ -221,41 +244,75 @@ class Machinery:
         return result
 
     def _check(self, call: Call, obj: Obj | None, old: Obj | None) -> None:
-        operation = "delete" if obj is None else "create" if old is None else "update"
+        operation = operation_of(obj, old)
         plan = self._chain.plan(operation, call.resource.rule, call.request.subresource)
         given = old or {} if obj is None else obj
         if obj is None and plan[0]:
             result = self._chain.mutate(self._attributes(call, operation, given, old), given, self.view)
             if isinstance(result, Denial):
+                self._metering.refused(operation, ADMIT, self._chain.refuser)
                 raise _refusal(result)
+        if obj is None:
+            self._metering.passed(operation, ADMIT)
         if not plan[1]:
             return
         attributes = self._attributes(call, operation, given, old)
         denial = self._chain.validate(attributes, given, self.view)
         if denial is not None:
+            self._metering.refused(operation, VALIDATE, self._chain.refuser)
             raise _refusal(denial)
         call.warnings += [warning for warning in attributes.warnings if warning not in call.warnings]
 
     def _charge(self, call: Call, obj: Obj, old: Obj | None) -> Charge | None:
+        if not self._is_charged(call, old):
+            return None
+        quotas = self.view.list("resourcequotas", call.request.namespace)
+        limited = [each for each in self._limited if each.is_for(call.resource)]
+        if not (quotas or limited):
+            return None
+        run = charge(call, [quota["metadata"]["name"] for quota in quotas], obj, old, limited)
+        if self._metering.meters() is None:
+            return run
+        return self._metering.charged(run, operation_of(obj, old))
+
+    def _is_charged(self, call: Call, old: Obj | None) -> bool:
+        """True if quotas and limited resources may count the object of a request."""
         request, resource = call.request, call.resource
         if request.subresource or not request.namespace or not self._charges:
-            return None
+            return False
         use = resource.behavior.quota
         if use is None or (old is not None and not use.charges_updates):
-            return None
-        quotas = self.view.list("resourcequotas", request.namespace)
-        limited = [each for each in self._limited if each.is_for(resource)]
-        if not (quotas or limited) or not is_counted(resource):
-            return None
-        return charge(call, [quota["metadata"]["name"] for quota in quotas], obj, old, limited)
+            return False
+        return is_counted(resource)
+
+    def _ends_with_charge(self, call: Call, obj: Obj | None, old: Obj | None) -> bool:
+        """True if `_charge` will return a charge of this request."""
+        if obj is None or obj is old or not self._is_charged(call, old):
+            return False
+        if self.view.list("resourcequotas", call.request.namespace):
+            return True
+        return any(each.is_for(call.resource) for each in self._limited)
 
     def _call_hooks(
         self, call: Call, obj: Obj | None, old: Obj | None, mutating: bool
     ) -> dispatch.Run | None:
+        run, metering = self._hook_run(call, obj, old, mutating), self._metering
+        if metering.meters() is None:
+            return run
+        operation, kind = operation_of(obj, old), ADMIT if mutating else VALIDATE
+        # The plugins see an object that is deleted after the mutating webhooks: see `_check`.
+        ends = obj is not None if mutating else not self._ends_with_charge(call, obj, old)
+        if run is not None:
+            return metering.called(run, operation, kind, PLUGINS_OF_HOOKS[mutating], ends=ends)
+        if ends:
+            metering.passed(operation, kind)
+        return None
+
+    def _hook_run(self, call: Call, obj: Obj | None, old: Obj | None, mutating: bool) -> dispatch.Run | None:
         plural = self._hooks[mutating]
         if not plural or not self.view.list(plural):
             return None
-        operation = "delete" if obj is None else "create" if old is None else "update"
+        operation = operation_of(obj, old)
         attributes = self._attributes(call, operation, obj or old or {}, old)
         if is_exempt(attributes, call.registry.names):
             return None
@@ -265,7 +322,7 @@ class Machinery:
             partial(_served_versions, call.registry.scheme),
             partial(_shown_in, call),
             partial(self._taken_in, call),
-            lambda changed: self._admit(call, changed, old),
+            lambda changed: self._run_plugins(call, changed, old),
         )
         run = dispatch.mutate if mutating else dispatch.validate
         return run(call, attributes, obj, machine)

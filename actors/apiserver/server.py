@@ -52,11 +52,12 @@ from actors.apiserver.lifecycle.graceful_termination import Ending
 from actors.apiserver.lifecycle.stepwise import Stepwise
 from actors.apiserver.lifecycle.storage_connection import Reach
 from actors.apiserver.lifecycle.storage_without_leader import CacheLife
-from actors.apiserver.metering import count_flight, metered
+from actors.apiserver.metering import count_flight
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import AuditSink, Authorizer, StorageProcess, writer_of
 from actors.apiserver.registry import make_registry
 from actors.apiserver.rules import Machinery
+from actors.apiserver.storage_metering import metered
 from actors.apiserver.webhooks import Webhooks
 from sim.api import status
 from sim.api.audit.events import unstored
@@ -198,7 +199,7 @@ class ApiServer:
         self.ctx = ctx
         self.started_us = self.kernel.now_us
         self.reach = Reach(ctx, self.name, self.storage, self.trail.follow)
-        machinery = Machinery(self.scheme, store, self.options)
+        machinery = Machinery(self.scheme, store, self.options, self.kernel)
         self.sees = self.scheme.beside(self.scheme.more)
         registry = make_registry(self, ctx, machinery.rules())
         self.plans = Plans(self, registry, machinery.view) if self.kernel.fast.templates else None

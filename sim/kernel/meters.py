@@ -41,6 +41,8 @@ class Meters:
     """The numbers since the first reader.
 
     bounds: of the buckets of each family that is a histogram
+    summaries: how often each value was sampled
+    begun_us: when counting began
     since: begins of what is measured, by a key of its owner
     """
 
@@ -48,12 +50,19 @@ class Meters:
         self.bounds = bounds
         self.counters: dict[str, dict[Labels, float]] = {}
         self.histograms: dict[str, dict[Labels, Histogram]] = {}
+        self.summaries: dict[str, dict[Labels, dict[float, int]]] = {}
         self.since: dict[Any, int] = {}
+        self.begun_us = 0
 
     def count(self, family: str, labels: Labels, by: float = 1) -> None:
         """Add to a counter."""
         series = self.counters.setdefault(family, {})
         series[labels] = series.get(labels, 0) + by
+
+    def sample(self, family: str, labels: Labels, value: float) -> None:
+        """Add a value to a summary."""
+        values = self.summaries.setdefault(family, {}).setdefault(labels, {})
+        values[value] = values.get(value, 0) + 1
 
     def set(self, family: str, labels: Labels, value: float) -> None:
         """Show a value of the present state; of several, the largest."""

@@ -30,6 +30,7 @@ from sim.api.types import Obj, Reply, WatchEvent
 from sim.api.watch.cache import TooOld, WatchCache
 from sim.api.watch.cache_watch import CacheWatch
 from sim.api.watch.horizon import NEVER_US, Horizon
+from sim.api.watch.window import WINDOW_MIN
 from sim.kernel import Context
 from sim.units import SECOND
 
@@ -73,7 +74,7 @@ class Caches:
     def __init__(
         self, ctx: Context, store: LocalStore, options: ApiServerOptions, watched: Iterable[Resource] = ()
     ) -> None:
-        self.timers = ContextTimers(ctx)
+        self.timers, self.kernel = ContextTimers(ctx), ctx.kernel
         # The first start belongs to the beginning of the run and explains nothing later.
         self._started = ctx.kernel.cause if ctx.incarnation > 1 else 0
         self.horizon = Horizon(self.timers, options.cache_lag_us, store.revision)
@@ -171,6 +172,19 @@ class Caches:
     def watched(self) -> int:
         """The number of open watches."""
         return sum([cache.watched for cache in self._caches.values()])
+
+    def measure(self, resource: Resource) -> tuple[int, int, int] | None:
+        """The events that a resource has had since the start of the server, how often its cache was
+        filled, and the capacity of its window; None without a cache.
+        """
+        if not self._has_cache(resource):
+            return None
+        cache = self._caches.get(resource.prefix)
+        if cache is not None:
+            return cache.seen, 1 + cache.restarts, cache.capacity
+        found = self._store.stretches(self.horizon.start_rev, resource.prefix)
+        count = 0 if isinstance(found, Compacted) else sum(len(part) for part in found)
+        return count, 1, WINDOW_MIN
 
     def each(self) -> Iterator[tuple[str, WatchCache]]:
         """The caches, by the prefix of their resource."""

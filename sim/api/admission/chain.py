@@ -199,7 +199,10 @@ class Chain:
         running = [p for p in PLUGINS if p.name in on or not (p.optional or p.name in off)]
         setup = Setup(names, suffix_of, defaults or Defaults(), configuration or Configuration())
         self.running = tuple(plugin.name for plugin in running)
-        self._on = [plugin.make(setup) for plugin in running if plugin.make is not None]
+        made = [(plugin.name, plugin.make(setup)) for plugin in running if plugin.make is not None]
+        self._on = [plugin for _, plugin in made]
+        self._names = {id(plugin): name for name, plugin in made}
+        self.refuser = ""  # the name of the plugin that refused last
         self._plans: dict[tuple[str, str, str], tuple[list[Mutate], list[Validate]]] = {}
 
     def plan(self, operation: str, plural: str, subresource: str) -> tuple[list[Mutate], list[Validate]]:
@@ -221,6 +224,7 @@ class Chain:
         for step in self.plan(*kind)[0]:
             result = step(attributes, obj, view)
             if isinstance(result, Denial):
+                self.refuser = self._name_of(step)
                 return result
             obj = result
         return obj
@@ -231,5 +235,9 @@ class Chain:
         for step in self.plan(*kind)[1]:
             denial = step(attributes, obj, view)
             if denial is not None:
+                self.refuser = self._name_of(step)
                 return denial
         return None
+
+    def _name_of(self, step: Mutate | Validate) -> str:
+        return self._names[id(step.__self__)]  # type: ignore[union-attr]

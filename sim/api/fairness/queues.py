@@ -139,6 +139,16 @@ class QueueSet:
         """The numbers of the requests that have seats."""
         return tuple([number for number, job in self._jobs.items() if job.began_us >= 0])
 
+    def queued(self, number: int) -> int:
+        """The number of requests in the queue of a request, with this one."""
+        queue = self._jobs[number].queue
+        return 0 if queue is None else len(queue.waiting)
+
+    @property
+    def progress(self) -> int:
+        """Virtual time, in 1e-8 seat-seconds."""
+        return self._progress
+
     def states(self) -> list[QueueState]:
         """All queues of the level, in the order of their indexes."""
         count = 0 if self.queuing is None else self.queuing.queues

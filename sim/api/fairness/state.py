@@ -30,12 +30,17 @@ UNIT = 100_000_000  # seat-seconds are counted in 1e-8
 
 
 class LevelState(NamedTuple):
-    """One level.  executing: numbers of the requests that have seats; seats: how many they have"""
+    """One level.
+
+    executing: numbers of the requests that have seats; seats: how many they have
+    progress: its virtual time, in 1e-8 seat-seconds
+    """
 
     level: Level
     queues: tuple[QueueState, ...] = ()
     executing: tuple[int, ...] = ()
     seats: int = 0
+    progress: int = 0
 
     @property
     def waiting(self) -> int:

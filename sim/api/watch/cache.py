@@ -76,6 +76,7 @@ class WatchCache:
         self._index_value = index_value
         self._window = Window(horizon.start_rev, horizon.reached_us)
         self._cursor = horizon.start_rev
+        self.restarts = 0  # since the server started
         self._shown = 0  # the newest revision that has been visible
         # The content at the revision shown, once the store has compacted that revision.
         self._copy: tuple[int, dict[str, Item]] | None = None
@@ -111,8 +112,21 @@ class WatchCache:
                 self._window.add(part)
         self._cursor = self.feed.revision
 
+    @property
+    def capacity(self) -> int:
+        """The number of events that the window may hold now."""
+        return self._window.capacity
+
+    @property
+    def seen(self) -> int:
+        """The number of events in the log since the start, taken into the window or not yet."""
+        found = self.feed.stretches(self._cursor, self.prefix)
+        later = 0 if isinstance(found, Compacted) else sum(len(part) for part in found)
+        return self._window.changes.total + later
+
     def restart(self) -> None:
         """Restarts with the present content; earlier events leave the window."""
+        self.restarts += 1
         self.drain()
         self._window.restart(self.feed.revision)
         self._copy = None

@@ -135,6 +135,11 @@ class CacheWatch:
         self._since = rev
         self._cursor = max(rev, self.cache.feed.revision)
 
+    @property
+    def initial(self) -> int:
+        """The number of events that wait at its begin."""
+        return len(self._started) + len(self.queue)
+
     def start_with(self, page: Page, later: Sequence[Change]) -> None:
         """Starts with the objects of a page as ADDED events."""
         matches = self.matches

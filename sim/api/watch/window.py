@@ -96,7 +96,13 @@ class Ring:
 
     def clear(self) -> None:
         """Drops all changes."""
+        self._gone = self.total
         self._pieces, self._ends = [], []
+
+    @property
+    def total(self) -> int:
+        """The number of changes that were ever added."""
+        return self._ends[-1] if self._ends else self._gone
 
 
 class Window:

@@ -45,6 +45,7 @@ def begin_counting(kernel: Kernel, servers: Mapping[str, Rebound], meters: Meter
     """Let the components count from now on, unless they do already."""
     if kernel.meters is None:
         kernel.meters = meters
+        meters.begun_us = kernel.now_us
         for server in servers.values():
             server.rebound()
     return kernel.meters
@@ -92,18 +93,19 @@ def process_of(owner: str, names: Names) -> str:
 
 
 def component_families(
-    cluster: Measured, meters: Meters, process: str = "", shown: Meters | None = None
+    cluster: Measured, meters: Meters, process: str = "", shown: Meters | None = None, sample: str = ""
 ) -> list[Metric]:
     """The families of a kind of process, or of all, as their options show them.
 
     shown: values of the present state that are added to those of the cluster
+    sample: the name of a sample, if only its family is wanted
     """
     shown = Meters(BOUNDS) if shown is None else shown
     show_state(cluster, shown)
     found: list[Metric] = []
     for each in PROCESSES:
         if process in ("", each):
-            counted = families(each, meters, shown, lambda owner: process_of(owner, cluster.names))
+            counted = families(each, meters, shown, lambda owner: process_of(owner, cluster.names), sample)
             found.extend(as_shown(counted, cluster.options.metrics[each]))
     return merged(found)
 
@@ -134,7 +136,7 @@ class ComponentMetrics:
         """
         return sum(
             sample.value
-            for family in self.families()
+            for family in component_families(self._cluster, self._meters, sample=name)
             if name.startswith(family.name)
             for sample in family.samples
             if sample.name == name and all(sample.labels.get(key) == want for key, want in labels.items())

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from actors.apiserver.server import ApiServer
+from actors.apiserver.storage_metering import type_of
 from actors.storage.actor import Storage
 from sim.api.aggregation.availability import is_available
 from sim.api.audit.policy import LEVEL_TEXTS
@@ -48,6 +49,7 @@ def show_state(cluster: Measured, shown: Meters) -> None:
     _show_objects(cluster, shown)
     _show_requests(cluster, shown)
     _show_watches(cluster, shown)
+    _show_caches(cluster, shown)
     _show_services(cluster, shown)
     _show_leaders(cluster, shown)
     _show_audit(cluster, shown)
@@ -107,6 +109,23 @@ def _show_watches(cluster: Measured, shown: Meters) -> None:
                     outside[labels] -= 1
                 else:
                     running[labels] = running.get(labels, 0) + 1
+
+
+def _show_caches(cluster: Measured, shown: Meters) -> None:
+    """The watch caches (cacher/metrics/metrics.go)."""
+    stored = {r.prefix: r for r in reversed(cluster.scheme.resources) if "watch" in r.verbs}
+    stored |= {r.prefix: r for r in cluster.scheme.more.served.resources}
+    for server in cluster.api_servers.values():
+        caches = server.caches
+        for resource in stored.values() if caches is not None else ():
+            measured = None if caches is None else caches.measure(resource)
+            if measured is not None:
+                kind = (type_of(resource),)
+                events, fills, capacity = measured
+                if events:
+                    shown.count("apiserver_watch_cache_events_dispatched_total", kind, events)
+                shown.count("apiserver_watch_cache_initializations_total", kind, fills)
+                shown.set("watch_cache_capacity", kind, capacity)
 
 
 def _show_services(cluster: Measured, shown: Meters) -> None:

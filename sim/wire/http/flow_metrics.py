@@ -10,7 +10,7 @@ Differs  requests that take no time need no seat, and are counted from the first
 
 from __future__ import annotations
 
-from sim.api.fairness.state import FairnessState
+from sim.api.fairness.state import UNIT, FairnessState
 from sim.kernel.meters import Histogram, Meters
 from sim.units import SECOND
 
@@ -45,6 +45,7 @@ def show_flows(state: FairnessState, shown: Meters) -> None:
     for each in state.levels:
         if not each.level.exempt:
             shown.set(f"{PREFIX}request_concurrency_limit", (each.level.name,), each.level.limit)
+            shown.set(f"{PREFIX}current_r", (each.level.name,), each.progress / UNIT)
     for (level, schema, executed), (*counts, total_us) in state.waits_us.items():
         labels = (level, schema, "true" if executed else "false")
         found = Histogram(len(counts) - 1)

@@ -31,6 +31,8 @@ STABLE, ALPHA = "STABLE", "ALPHA"
 PLACE = ("group", "resource", "scope", "subresource", "verb", "version")
 EVERY_PROCESS = "every process"
 HISTOGRAM, GAUGE, SUMMARY = "histogram", "gauge", "summary"
+EARLY = "EXPERIMENTAL: "  # before the stability, as component-base writes it
+QUANTILES = (0.5, 0.9, 0.99)
 ONE_SERIES, FIRST_VALUE = "-", "{}"  # in the column of labels
 
 KindOf = Callable[[str], str]
@@ -60,7 +62,8 @@ class Family(NamedTuple):
     def help(self) -> str:
         """The text that readers see."""
         since = f"(Deprecated since 1.{self.deprecated}.0) " if self.deprecated else ""
-        return f"[{self.stability}] {since}{self.text}"
+        early = EARLY if self.text.startswith(EARLY) else ""
+        return f"{early}[{self.stability}] {since}{self.text.removeprefix(EARLY)}"
 
     @property
     def hidden(self) -> bool:
@@ -112,15 +115,18 @@ BOUNDS: Mapping[str, tuple[float, ...]] = {
 }
 
 
-def families(process: str, meters: Meters, shown: Meters, kind_of: KindOf = str) -> Iterator[Metric]:
+def families(
+    process: str, meters: Meters, shown: Meters, kind_of: KindOf = str, sample: str = ""
+) -> Iterator[Metric]:
     """The families of a kind of process that have a series, hidden ones too.
 
     meters: what was counted; shown: what follows from the present state
     kind_of: the kind of the process that owns a series of a family of every process, from the
         first of its labels, which is not shown
+    sample: the name of a sample, if only its family is wanted
     """
     for name, family in FAMILIES.items():
-        if family.process not in (process, EVERY_PROCESS):
+        if family.process not in (process, EVERY_PROCESS) or (sample and not sample.startswith(name)):
             continue
         owned = family.process == EVERY_PROCESS
         if family.type == HISTOGRAM:
@@ -129,6 +135,10 @@ def families(process: str, meters: Meters, shown: Meters, kind_of: KindOf = str)
                 measured = _owned(measured, process, kind_of, Histogram.plus)
             if measured or family.always:
                 yield _histogram(name, family, measured or {(): Histogram(len(family.buckets))})
+            continue
+        if family.type == SUMMARY:
+            if sampled := meters.summaries.get(name):
+                yield _summary(name, family, sampled)
             continue
         values = meters.counters.get(name, {}) | shown.counters.get(name, {})
         if owned:
@@ -155,6 +165,24 @@ def _plain(name: str, family: Family, values: Mapping[Labels, float]) -> Metric:
     found = Metric(name, family.help, family.type)
     for labels, value in sorted(values.items()):
         found.add_sample(name, dict(zip(family.labels, labels, strict=True)), value)
+    return found
+
+
+def _summary(name: str, family: Family, sampled: Mapping[Labels, Mapping[float, int]]) -> Metric:
+    """A summary with the quantiles of all values."""
+    found = Metric(name, family.help, family.type)
+    for labels, values in sorted(sampled.items()):
+        named = dict(zip(family.labels, labels, strict=True))
+        count = sum(values.values())
+        for quantile in QUANTILES:
+            reached = 0
+            for value, times in sorted(values.items()):
+                reached += times
+                if reached >= quantile * count:
+                    found.add_sample(name, {**named, "quantile": f"{quantile:g}"}, value)
+                    break
+        found.add_sample(f"{name}_sum", named, sum(value * times for value, times in values.items()))
+        found.add_sample(f"{name}_count", named, count)
     return found
 
 

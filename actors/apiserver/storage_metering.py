@@ -1,0 +1,109 @@
+"""What a replica counts of its storage and of its watch caches, for a reader of metrics.
+
+Turns operations, lists and watches into counters and histograms of `Kernel.meters`.
+
+Mirrors  kubernetes v1.25 apiserver pkg/storage/etcd3/metrics/metrics.go,
+         pkg/storage/cacher/metrics/metrics.go.
+Differs  times are virtual.
+"""
+
+from __future__ import annotations
+
+from sim.api.schema.resource import Resource
+from sim.api.store import Delete, Get, Op, Page, Put, Range
+from sim.api.types import Reply
+from sim.api.verbs.call import Steps
+from sim.api.watch.cache_watch import CacheWatch
+from sim.kernel import Kernel
+from sim.kernel.meters import Meters
+from sim.units import SECOND
+
+PREFIXES = {
+    "replicationcontrollers": "controllers",
+    "endpoints": "services/endpoints",
+    "services": "services/specs",
+    "nodes": "minions",
+    "ingresses": "ingress",
+}
+GROUPED = ("customresourcedefinitions", "apiservices")
+LISTS, CACHED_LISTS = "apiserver_storage_list_", "apiserver_cache_list_"
+
+
+def metered(kernel: Kernel, steps: Steps, resource: Resource) -> Steps:
+    """The same steps; their operations on the storage are counted while there is a reader."""
+    meters = kernel.meters
+    return steps if meters is None else _metered(kernel, meters, steps, resource)
+
+
+def _metered(kernel: Kernel, meters: Meters, steps: Steps, resource: Resource) -> Steps:
+    named, kind_of, list_of = resource.group_resource, type_of(resource), type_of(resource, "*[]")
+    ranged = False
+    try:
+        op = next(steps)
+        while True:
+            begun_us, kind = kernel.now_us, _operation(op)
+            answer = yield op
+            if kind:
+                took = (kernel.now_us - begun_us) / SECOND
+                of = list_of if kind == "list" else kind_of
+                meters.observe("etcd_request_duration_seconds", (kind, of), took)
+            if kind == "list" and isinstance(answer, Page):
+                ranged = True
+                for what in ("fetched", "evaluated"):
+                    meters.count(f"{LISTS}{what}_objects_total", (named,), len(answer.items))
+            op = steps.send(answer)
+    except StopIteration as stop:
+        reply: Reply = stop.value
+        if ranged:
+            meters.count(f"{LISTS}total", (named,))
+            meters.count(f"{LISTS}returned_objects_total", (named,), len(reply.items or ()))
+        return reply
+
+
+def type_of(resource: Resource, begin: str = "*") -> str:
+    """The Go type of a kind, as upstream's labels show it."""
+    if resource.custom:
+        return f"{begin}unstructured.Unstructured"
+    group = resource.upstream_group.partition(".")[0] or "core"
+    return f"{begin}{group}.{resource.kind}"
+
+
+def count_cached_list(meters: Meters, resource: Resource, index: str, fetched: int, returned: int) -> None:
+    """Count a list that a watch cache answers (cacher/metrics/metrics.go, RecordListCacheMetrics).
+
+    index: the index by which objects were found; "" without one
+    """
+    prefix = prefix_of(resource)
+    meters.count(f"{CACHED_LISTS}total", (prefix, index))
+    meters.count(f"{CACHED_LISTS}fetched_objects_total", (prefix, index), fetched)
+    meters.count(f"{CACHED_LISTS}returned_objects_total", (prefix,), returned)
+
+
+def prefix_of(resource: Resource) -> str:
+    """Upstream's prefix of the keys of a resource (default_storage_factory_builder.go,
+    SpecialDefaultResourcePrefixes); servers of extensions put the group before it.
+    """
+    if resource.custom or resource.rule in GROUPED:
+        return f"/{resource.group}/{resource.plural}"
+    return "/" + PREFIXES.get(resource.plural, resource.plural)
+
+
+def _operation(op: Op) -> str:
+    """The value of the label `operation`; "" for what is no operation on the storage."""
+    match op:
+        case Get():
+            return "get"
+        case Range():
+            return "list"
+        case Put():
+            return "create" if op.expect == 0 else "update"
+        case Delete():
+            return "delete"
+        case _:
+            return ""
+
+
+def count_initial(meters: Meters, resource: Resource, watch: CacheWatch) -> None:
+    """Count the events with which a watch begins (cache_watcher.go, processInterval)."""
+    if watch.initial:
+        meters.count("apiserver_init_events_total", (type_of(resource),), watch.initial)

@@ -1,0 +1,99 @@
+"""What API servers count of admission, caches, lists, filters and priority levels.
+
+To see it fail: leave out the call that counts, for example `count_cached_list` in the handlers.
+"""
+
+from __future__ import annotations
+
+from sim.api.types import Reply, Request
+from sim.app.cluster import Cluster
+from sim.app.measured.components import ComponentMetrics
+
+POD = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "i"}]}}
+ADMISSION = "apiserver_admission_"
+
+
+def admission(metrics: ComponentMetrics, name: str, kind: str, rejected: str = "false") -> float:
+    family = f"{ADMISSION}controller_admission_duration_seconds_count"
+    return metrics.value(family, name=name, type=kind, operation="CREATE", rejected=rejected)
+
+
+def check_admission(cluster: Cluster, metrics: ComponentMetrics) -> None:
+    step = f"{ADMISSION}step_admission_duration_seconds"
+    before = [admission(metrics, "PodSecurity", "validate"), admission(metrics, "Priority", "admit")]
+    steps = metrics.value(f"{step}_count", type="validate", operation="CREATE", rejected="false")
+    made = cluster.request("create", "pods", "default", body={**POD, "metadata": {"name": "a"}})
+    assert made.code == 201
+    after = [admission(metrics, "PodSecurity", "validate"), admission(metrics, "Priority", "admit")]
+    assert after == [before[0] + 1, before[1] + 1]
+    labels = {"type": "validate", "operation": "CREATE", "rejected": "false"}
+    assert metrics.value(f"{step}_count", **labels) == steps + 1
+    assert metrics.value(f"{step}_summary_count", **labels) == steps + 1
+    assert metrics.value(f"{step}_summary", quantile="0.99", **labels) == 0
+    # A plugin that refuses ends the pass: those after it are not counted.
+    spec = {**POD["spec"], "priorityClassName": "none"}
+    lost = {**POD, "spec": spec, "metadata": {"name": "b"}}
+    seen = admission(metrics, "NamespaceLifecycle", "admit"), admission(metrics, "RuntimeClass", "admit")
+    assert cluster.request("create", "pods", "default", body=lost).code == 403
+    assert admission(metrics, "Priority", "admit", "true") == 1
+    assert admission(metrics, "NamespaceLifecycle", "admit") == seen[0] + 1
+    assert admission(metrics, "RuntimeClass", "admit") == seen[1]
+    assert metrics.value(f"{step}_count", type="admit", operation="CREATE", rejected="true") == 1
+
+
+async def listed(cluster: Cluster, options: dict[str, str]) -> None:
+    replies: list[Reply] = []
+    request = Request(verb="list", resource="services", options=options, user=cluster.admin_user)
+    cluster.api_servers["apiserver-0"].handle(request, replies.append)
+    await cluster.run_for("1s")
+    assert replies[0].code == 200
+
+
+async def check_caches(cluster: Cluster, metrics: ComponentMetrics) -> None:
+    lists, stored = "apiserver_cache_list_", "apiserver_storage_list_"
+    place = {"resource_prefix": "/services/specs"}
+    assert metrics.value(f"{lists}total", **place) > 0  # informers list from the cache
+    before = metrics.value(f"{lists}total", **place), metrics.value(f"{stored}total", resource="services")
+    fetched = metrics.value(f"{lists}fetched_objects_total", **place)
+    await listed(cluster, {"resourceVersion": "0", "labelSelector": "none=here"})
+    after = metrics.value(f"{lists}total", **place), metrics.value(f"{stored}total", resource="services")
+    assert after == (before[0] + 1, before[1])
+    assert metrics.value(f"{lists}fetched_objects_total", **place) == fetched + 1
+    await listed(cluster, {})
+    assert metrics.value(f"{stored}total", resource="services") == before[1] + 1
+    kind = {"resource": "*core.Pod"}
+    assert metrics.value("apiserver_watch_cache_initializations_total", **kind) == 1
+    assert metrics.value("watch_cache_capacity", **kind) == 100
+    events = metrics.value("apiserver_watch_cache_events_dispatched_total", **kind)
+    cluster.request("create", "pods", "default", body={**POD, "metadata": {"name": "c"}})
+    assert metrics.value("apiserver_watch_cache_events_dispatched_total", **kind) == events + 1
+    assert metrics.value("etcd_request_duration_seconds_count", operation="list", type="*[]core.Service") > 0
+    labels = {"resource": "pods", "verb": "WATCH", "scope": "cluster"}
+    assert metrics.value("apiserver_longrunning_requests", **labels) > 1
+
+
+async def test_api_servers_count_admission_caches_and_flows() -> None:
+    async with Cluster(nodes=1, seed=1, naming="kubernetes") as cluster:
+        metrics = cluster.metrics()
+        await cluster.run_for("10s")
+        check_admission(cluster, metrics)
+        await check_caches(cluster, metrics)
+        filters = "apiserver_request_filter_duration_seconds_count"
+        total = metrics.value(filters, filter="authorization")
+        assert total == metrics.value(filters, filter="priorityandfairness") > 10
+        flows = "apiserver_flowcontrol_"
+        labels = {"flow_schema": "system-nodes"}
+        ran = metrics.value(f"{flows}request_execution_seconds_count", **labels)
+        assert ran == metrics.value(f"{flows}dispatched_requests_total", **labels) > 0
+        for name in ("work_estimated_seats", "request_queue_length_after_enqueue"):
+            assert metrics.value(f"{flows}{name}_count", **labels) == ran
+        # Twelve seconds of nanoseconds, of each phase.
+        full = f"{flows}priority_level_request_utilization"
+        assert metrics.value(f"{full}_count", priority_level="system", phase="executing") == 12 * 10**9
+        server = cluster.api_servers["apiserver-0"]
+        server.overload(2_000_000, None)  # each request takes two seconds, and needs a seat
+        await cluster.run_for("10s")
+        assert metrics.value(f"{full}_sum", phase="executing") > 0
+        assert metrics.value(f"{flows}request_execution_seconds_sum") > 2
+        slow = metrics.value("apiserver_request_filter_duration_seconds_sum", filter="authorization")
+        assert slow == 0
