@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from actors.apiserver.aggregated_openapi import AggregatedOpenApi
 from actors.apiserver.builtin.own_requests import own_user
 from actors.apiserver.ports import ConnectedServer, LocalStore
 from sim.api.aggregation import availability as available
@@ -31,6 +32,7 @@ from sim.units import SECOND, format_time
 RESYNC_US = 30 * SECOND
 RETRY_US, RETRY_MAX_US = 5_000, 30 * SECOND  # NewItemExponentialFailureRateLimiter
 DEFAULT_PORT = 443
+_DOCUMENTS = "/openapi/v3/"
 Respond = Callable[[OutsideAnswer], None]
 
 
@@ -102,6 +104,7 @@ class Aggregator:
 
     backends: the servers behind Services
     delegated: by group and version; empty while no incarnation runs
+    openapi: the documents of the servers behind APIServices
     """
 
     def __init__(self, server: ConnectedServer) -> None:
@@ -111,12 +114,14 @@ class Aggregator:
         self._ctx: Context | None = None
         self._store: LocalStore | None = None
         self._subscribed = self._ticking = False
+        self.openapi = AggregatedOpenApi(self)
         self._checking: dict[str, bool] = {}  # checks that wait for an answer: True to repeat them
         self._failures: dict[str, int] = {}
 
     def begin(self, ctx: Context, store: LocalStore) -> None:
         """Follow the stored APIServices during one incarnation."""
         self._ctx, self._store = ctx, store
+        self.openapi.begin(ctx)
         prefix = self._server.scheme.prefix("apiservices")
         ctx.on_stop(store.subscribe(prefix, self._changed))
         ctx.on_stop(self._end)
@@ -136,15 +141,24 @@ class Aggregator:
         """The APIService of another server that answers a path."""
         if not self.delegated:
             return None
+        if path.startswith(_DOCUMENTS):
+            name = self.openapi.known.owner(self._server.scheme, path.removeprefix(_DOCUMENTS))
+            return None if name is None else self.named(name)
         group_version = delegation.group_version_of(path)
         return None if group_version is None else self.delegated.get(group_version)
 
     def forward(self, request: Forwarded, respond: Respond) -> None:
         """Pass a request to the server of its group version; its whole answer arrives."""
-        call = self._call_for(request)
+        self._pass(self.find(request.path), request, respond)
+
+    def send(self, found: Delegated, request: Forwarded, respond: Respond) -> None:
+        """Send a request to the server of an APIService; its whole answer arrives."""
+        self._pass(found, request, respond)
+
+    def _pass(self, found: Delegated | None, request: Forwarded, respond: Respond) -> None:
+        call = self._call_for(found, request)
         if call is None:
-            documented = request.path.startswith("/openapi/")  # its document was not taken in
-            respond(OutsideAnswer(404, (), b"") if documented else _text(delegation.UNAVAILABLE))
+            respond(_text(delegation.UNAVAILABLE))
             return
 
         def arrived(answer: OutsideAnswer) -> None:
@@ -159,7 +173,7 @@ class Aggregator:
         """The request to a server outside, to which the connection of a client is passed
         through; None for any other, which `forward` answers.
         """
-        call = self._call_for(request)
+        call = self._call_for(self.find(request.path), request)
         return None if call is None else self.backends.direct(call)
 
     def answers(self, request: Request) -> bool:
@@ -182,9 +196,8 @@ class Aggregator:
 
         self.forward(requests.forwarded(request), arrived)
 
-    def _call_for(self, request: Forwarded) -> ServiceCall | None:
+    def _call_for(self, found: Delegated | None, request: Forwarded) -> ServiceCall | None:
         """The request to the server of a group version; None while it is unavailable."""
-        found = self.find(request.path)
         if found is None or not available.is_available(found.obj):
             return None
         spec = found.obj["spec"]
@@ -216,17 +229,25 @@ class Aggregator:
             self._take(change.item.obj)
             return
         spec = change.item.obj["spec"]
-        self.delegated.pop((spec.get("group") or "", spec["version"]), None)
+        self._drop((spec.get("group") or "", spec["version"]), change.item.obj)
+
+    def _drop(self, key: tuple[str, str], obj: Obj) -> bool:
+        """Forget a delegated group version; True if it was known."""
+        if self.delegated.pop(key, None) is None:
+            return False
+        self.openapi.remove(obj["metadata"]["name"])
+        return True
 
     def _take(self, obj: Obj) -> None:
         spec, found = obj["spec"], delegation.delegated_of(obj)
         key = spec.get("group") or "", spec["version"]
         if found is None:
-            if self.delegated.pop(key, None) is not None:
+            if self._drop(key, obj):
                 self._write(obj, available.LOCAL)
             return
         before = self.delegated.get(key)
         self.delegated[key] = found
+        self.openapi.take(obj["metadata"]["name"], added=before is None)
         self._follow()
         if before is None or before.obj["spec"] != spec:
             self._plan(obj["metadata"]["name"])
@@ -265,13 +286,14 @@ class Aggregator:
         if ctx is not None:
             ctx.call_later_us(self._server.options.cache_lag_us + delay_us, self._check, name)
 
-    def _named(self, name: str) -> Delegated | None:
+    def named(self, name: str) -> Delegated | None:
+        """The delegated APIService of a name."""
         version, _, group = name.partition(".")
         return self.delegated.get((group, version))
 
     def _check(self, name: str) -> None:
         """Check one APIService now, or again after the check that is under way."""
-        found = self._named(name)
+        found = self.named(name)
         if found is None:
             self._failures.pop(name, None)
             return
@@ -320,7 +342,7 @@ class Aggregator:
         self.backends.send(call, lambda answer: ctx.run(take, answer))
 
     def _decided(self, name: str, condition: available.Condition) -> None:
-        found = self._named(name)
+        found = self.named(name)
         if found is None:
             return
         if condition.reason == "FailedDiscoveryCheck":

@@ -95,8 +95,6 @@ def group_version_of(path: str) -> tuple[str, str] | None:
     parts = path.strip("/").split("/")
     if parts[:1] == ["apis"] and len(parts) > 2:
         return parts[1], parts[2]
-    if parts[:2] == ["openapi", "v3"] and parts[2:3] == ["apis"] and len(parts) == 5:
-        return parts[3], parts[4]
     if parts[:1] == ["api"] and len(parts) > 1:
         return "", parts[1]
     return None

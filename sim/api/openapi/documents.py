@@ -18,7 +18,6 @@ from sim.api.crd.openapi import schemas
 from sim.api.crd.served import CustomResource, Served
 from sim.api.go_json import escaped
 from sim.api.kinds.groups import FIRST_GROUP
-from sim.api.openapi import protobuf_form as openapi_protobuf
 from sim.api.openapi import protobuf_v3
 from sim.api.openapi.custom_paths import custom_paths
 from sim.api.openapi.operations import SECURITY, SECURITY_V3, newer
@@ -34,7 +33,7 @@ from sim.ident import Names
 Body = dict[str, Any]
 
 
-def _reached(content: Any) -> list[str]:
+def reached(content: Any) -> list[str]:
     """Definitions that parts of a document refer to, directly or indirectly, by name."""
     seen: dict[str, None] = {}
     todo = _references(content)
@@ -81,7 +80,7 @@ def _schemas(content: Any, names: Names, *, apart: Collection[str] = ()) -> Body
 
     apart: names of those that are known already
     """
-    return {name: definition_v3(name, names) for name in _reached(content) if name not in apart}
+    return {name: definition_v3(name, names) for name in reached(content) if name not in apart}
 
 
 def openapi_v3(scheme: Scheme, group: str, version: str) -> bytes | None:
@@ -199,7 +198,7 @@ def _v2_document(scheme: Scheme, served: Served) -> Body:
     custom = [r for r in served.resources if r.established]
     fixed = {**documents(scheme), **_paths(scheme.resources, scheme.names)}
     first = f"/apis/{scheme.names.group(FIRST_GROUP)}/"
-    known = {name: definition_v2(name, scheme.names) for name in _reached(fixed)}
+    known = {name: definition_v2(name, scheme.names) for name in reached(fixed)}
     return {
         "swagger": "2.0",
         "info": _info(),
@@ -240,13 +239,3 @@ def openapi_v2(scheme: Scheme) -> bytes:
 @lru_cache(maxsize=8)
 def _v2_json(scheme: Scheme, served: Served) -> bytes:
     return escaped(msgspec.json.encode(_v2_document(scheme, served)))
-
-
-def openapi_v2_protobuf(scheme: Scheme) -> bytes:
-    """The protobuf form of /openapi/v2, of media type `openapi_protobuf.MEDIA`."""
-    return _v2_protobuf(scheme.fixed, scheme.more.served)
-
-
-@lru_cache(maxsize=8)
-def _v2_protobuf(scheme: Scheme, served: Served) -> bytes:
-    return openapi_protobuf.document(_v2_document(scheme, served))

@@ -11,7 +11,7 @@ Mirrors  kubernetes v1.25 apiserver pkg/endpoints/installer.go (registerResource
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sim.api.kinds.kind import CONNECTING
@@ -49,6 +49,7 @@ from sim.ident import Names
 
 Body = dict[str, Any]
 Route = tuple[str, str, Body]
+EMPTY: Mapping[str, str] = {}
 
 _PROXIED = ("get", "post", "put", "delete", "options", "head", "patch")  # methods
 _STREAMED = ("get", "post")
@@ -75,8 +76,9 @@ _USE_WATCH = ". deprecated: use the 'watch' parameter with a list operation inst
 class Writer:
     """The paths of one resource."""
 
-    def __init__(self, resource: Resource, names: Names) -> None:
-        self._r = resource
+    def __init__(self, resource: Resource, names: Names, own: Mapping[str, str] = EMPTY) -> None:
+        """own: names of definitions that are not upstream's, by kind."""
+        self._r, self._own = resource, own
         self._names = names
         base = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
         self._base = base
@@ -251,7 +253,7 @@ class Writer:
         if kind in _OF_META:
             return {"$ref": f"{V2}{META}{kind}"}
         group, version = (gvk["group"], gvk["version"]) if gvk else (self._r.group, self._r.version)
-        name = definition_name(self._names.upstream_group(group), version, kind)
+        name = self._own.get(kind) or definition_name(self._names.upstream_group(group), version, kind)
         return {"$ref": V2 + name} if name else {"type": "string"}
 
     def _given(self, verb: str, kind: str, gvk: Body | None = None) -> list[Body]:

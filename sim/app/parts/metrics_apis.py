@@ -28,6 +28,7 @@ from sim.api.selectors import LabelSelector, SelectorError, parse_labels
 from sim.api.types import Obj
 from sim.app.metrics import WINDOW_US, MetricsServer
 from sim.app.parts.api_services import ApiRequest, resource_list
+from sim.app.parts.metrics_openapi import metrics_document
 from sim.ident import Names
 from sim.units import BINARY_SI, MS, SECOND, format_quantity, format_quantity_milli, format_time
 
@@ -69,7 +70,12 @@ class MetricsApis:
 
     def serve(self, request: ApiRequest) -> Answer:
         """Answer a request."""
-        _, group, version, *rest = request.path.strip("/").split("/")
+        if request.path == "/openapi/v2":
+            return 200, metrics_document(self._scheme.names)
+        parts = request.path.strip("/").split("/")
+        if len(parts) < 3 or parts[0] != "apis":
+            return 404, status.unknown_resource()
+        _, group, version, *rest = parts
         short = self._groups.get(group, "")
         if request.method != "GET":
             return 405, status.method_not_allowed()

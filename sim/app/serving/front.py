@@ -77,6 +77,7 @@ def make_front(
         issuer,
         debug,
         gateway.delegated,
+        gateway.aggregated,
         logs=options.logs_handler,
         profiling=options.profiling,
         gates=options.gates,

@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from sim.api import status
-from sim.api.aggregation.availability import is_available
 from sim.api.aggregation.delegation import Delegated
+from sim.api.openapi.aggregated import NOTHING, Aggregated
 from sim.api.schema import discovery
 from sim.api.schema.scheme import Scheme
 from sim.options.gates import OPENAPI_V3, STORAGE_HASH
@@ -63,6 +63,7 @@ class Documents:
     logs, profiling: True if /logs and /debug/pprof are served
     debug: returns a page below `DEBUG` by its name and query; None if there is none
     delegated: returns the APIServices that other servers answer
+    aggregated: returns the OpenAPI documents of these servers
     gates: feature gates with another value than their default
     """
 
@@ -77,6 +78,7 @@ class Documents:
         issuer: Mapping[str, Published] = MappingProxyType({}),
         debug: Callable[[str, str], str | None] = lambda name, query: None,
         delegated: Callable[[], Sequence[Delegated]] = tuple,
+        aggregated: Callable[[], Aggregated] = lambda: NOTHING,
         *,
         logs: bool = True,
         profiling: bool = True,
@@ -90,7 +92,7 @@ class Documents:
         self._checks = checks
         self._issuer = issuer
         self._debug = debug
-        self._delegated = delegated
+        self._delegated, self._aggregated = delegated, aggregated
         self._gates = gates
         self._logs, self._profiling = logs, profiling
 
@@ -120,8 +122,7 @@ class Documents:
         if parts[:2] == ["openapi", "v3"] and OPENAPI_V3 in self._gates:
             return NO_PAGE
         if parts[0] == "openapi":
-            available = [each for each in self._delegated() if is_available(each.obj)]
-            return openapi_page(self._scheme, parts, query, accept, available, method=method)
+            return openapi_page(self._scheme, parts, query, accept, self._aggregated(), method=method)
         if path == "/metrics":
             return Document(
                 raw=self._metrics(parse_query(query).get("process", "")).encode(), media=METRICS_TYPE

@@ -30,6 +30,7 @@ from sim.api import status
 from sim.api.aggregation.delegation import UNAVAILABLE, Delegated, Forwarded
 from sim.api.auth.attributes import AccessAttributes, Decision, Opinion
 from sim.api.fairness.state import FairnessState
+from sim.api.openapi.aggregated import NOTHING, Aggregated
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Reply, Request, UserInfo, Watch, WatchEvent
 from sim.kernel import Kernel, OutsideAnswer, OutsideRequest, unheard
@@ -70,10 +71,24 @@ class Fairness(Protocol):
         ...
 
 
+class AggregatedDocuments(Protocol):
+    """OpenAPI documents of other servers.
+
+    known: what is published now
+    """
+
+    known: Aggregated
+
+
 class Aggregation(Protocol):
     """Group versions that other servers answer, by group and version."""
 
     delegated: dict[tuple[str, str], Delegated]
+
+    @property
+    def openapi(self) -> AggregatedDocuments:
+        """The documents of the servers behind APIServices."""
+        ...
 
     def find(self, path: str) -> Delegated | None:
         """The APIService of another server that answers a path."""
@@ -299,6 +314,11 @@ class Gateway:
         """The APIServices of other servers."""
         server = self.serving()
         return () if server is None else tuple(server.aggregator.delegated.values())
+
+    def aggregated(self) -> Aggregated:
+        """The OpenAPI documents of other servers."""
+        server = self.serving()
+        return NOTHING if server is None else server.aggregator.openapi.known
 
     def is_delegated(self, path: str) -> bool:
         """True if another server answers a path."""

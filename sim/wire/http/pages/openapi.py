@@ -19,12 +19,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from sim.api.aggregation.delegation import Delegated
+from sim.api.go_json import escaped
 from sim.api.openapi import protobuf_form, protobuf_v3
+from sim.api.openapi.aggregated import NOTHING, Aggregated, merged_v2, v2_protobuf
 from sim.api.openapi.documents import (
     digest,
-    openapi_v2,
-    openapi_v2_protobuf,
     openapi_v3_index,
     openapi_v3_of,
     openapi_v3_protobuf,
@@ -42,6 +41,7 @@ COMPRESSED_FROM = 1400  # gziphandler: DefaultMinSize
 UNCHANGING = "public, immutable"
 _NEGOTIATED, _COMPRESSED = ("Accept",), ("Accept-Encoding", "Accept")
 _JSON = "application/json"
+NO_DOCUMENT = Document(404)
 
 
 def openapi_page(
@@ -49,41 +49,37 @@ def openapi_page(
     parts: Sequence[str],
     query: str,
     accept: str,
-    delegated: Sequence[Delegated] = (),
+    aggregated: Aggregated = NOTHING,
     *,
     method: str = "GET",
 ) -> Document:
     """The document of a path, given as its parts: ("openapi", "v3", ...).
 
-    delegated: available APIServices of other servers, to which the index leads
+    aggregated: the documents of other servers
     """
     if parts[1:] == ["v2"]:
-        return _version_2(scheme, accept)
+        return _version_2(merged_v2(scheme, aggregated), accept)
     if parts[1:] == ["v3"]:
-        index = openapi_v3_index(scheme)
-        paths = [f"apis/{each.group_version}" for each in delegated if each.group]
-        added = {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in paths}
-        raw = msgspec.json.encode({**index, "paths": {**index["paths"], **added}})
+        paths = {**aggregated.index(), **openapi_v3_index(scheme)["paths"]}
+        raw = escaped(msgspec.json.encode({"paths": {path: paths[path] for path in sorted(paths)}}))
         return Document(raw=raw, media=TEXT, parted=True)
     if parts[1:2] == ["v3"]:
-        return _version_3(scheme, "/".join(parts[2:]), query, accept, method)
+        path = "/".join(parts[2:])
+        text = openapi_v3_of(scheme, path) or aggregated.converted.get(path)
+        return NO_DOCUMENT if text is None else _version_3(text, path, query, accept, method)
     return NO_PAGE
 
 
-def _version_2(scheme: Scheme, accept: str) -> Document:
+def _version_2(text: bytes, accept: str) -> Document:
     form = _chosen(accept, (_JSON, protobuf_form.MEDIA))
     if not form:
         return Document(406, vary=_COMPRESSED)
-    text = openapi_v2(scheme)
-    raw, media = (text, TEXT) if form == _JSON else (openapi_v2_protobuf(scheme), BINARY)
+    raw, media = (text, TEXT) if form == _JSON else (v2_protobuf(text), BINARY)
     tag = digest(text)
     return Document(raw=raw, media=media, vary=_COMPRESSED, etag=tag, compressed=COMPRESSED_FROM, parted=True)
 
 
-def _version_3(scheme: Scheme, path: str, query: str, accept: str, method: str) -> Document:
-    text = openapi_v3_of(scheme, path)
-    if text is None:
-        return Document(404)
+def _version_3(text: bytes, path: str, query: str, accept: str, method: str) -> Document:
     form = _chosen(accept, (_JSON, protobuf_v3.MEDIA))
     if not parse_accept(accept or "*/*"):
         return Document()  # Quirk: an Accept header without a media type gets an empty answer

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from sim.api.openapi.aggregated import v2_protobuf
 from sim.api.openapi.documents import (
     openapi_v2,
-    openapi_v2_protobuf,
     openapi_v3,
     openapi_v3_index,
     openapi_v3_of_discovery,
@@ -47,7 +47,7 @@ def test_the_v2_document_defines_what_it_refers_to():
 
 
 def test_the_protobuf_form_holds_what_the_json_form_holds():
-    document = _message(openapi_v2_protobuf(SCHEME))
+    document = _message(v2_protobuf(openapi_v2(SCHEME)))
     assert (document[1], _message(document[2][0])[1]) == ([b"2.0"], [b"Kubernetes"])
     named = [_message(part) for part in _message(document[9][0])[1]]
     schemas = {part[1][0].decode(): _message(part[2][0]) for part in named}
