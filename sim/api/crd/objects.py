@@ -47,7 +47,7 @@ from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.memo import IdentityMemo
 from sim.api.patch.strategic_merge import go_print
 from sim.api.schema import field_validation as fieldvalidation
-from sim.api.schema.field_validation import IGNORE, STRICT, duplicate_fields
+from sim.api.schema.field_validation import IGNORE, STRICT, duplicate_fields, lines_of
 from sim.api.schema.json_text import go_quote, parse_noting_twice, plain, summarize
 from sim.api.store import Answer, Consult, Consulted, Op
 from sim.api.types import Json, Obj
@@ -84,7 +84,7 @@ def decode(call: Call, resource: CustomResource) -> Obj:
         listed = [repeated, *problems] if repeated else problems
         raise bad_request(f"{_cannot(resource)}strict decoding error: {', '.join(listed)}")
     if directive != IGNORE:
-        call.warnings += problems
+        call.warnings += [*lines_of(repeated), *problems]
     if (group, version) != (resource.group, resource.version):
         raise bad_request(
             f"the API version in the data ({obj.get('apiVersion') or ''}) does not match the expected API version "

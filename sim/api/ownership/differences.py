@@ -26,7 +26,16 @@ from typing import Any
 
 from sim import remembered
 from sim.api.memo import IdentityMemo
-from sim.api.ownership.field_sets import LEAF, NOTHING, SELF, Tree, intern, of_paths, outside
+from sim.api.ownership.field_sets import (
+    LEAF,
+    NOTHING,
+    SELF,
+    Tree,
+    difference,
+    intern,
+    of_paths,
+    outside,
+)
 from sim.api.schema.field_schemas import SchemaNode
 from sim.api.types import Json, Obj
 from sim.remembered import cached
@@ -229,10 +238,12 @@ def unowned_alike(old: Obj, new: Obj) -> bool:
 
 
 def _without_unowned(tree: Tree) -> Tree:
-    return outside(tree, _UNOWNED_SET)
+    # Metadata itself has no owner, only its fields have.
+    return difference(outside(tree, _UNOWNED_SET), _METADATA)
 
 
 _UNOWNED_NAMES = sorted(_UNOWNED)
+_METADATA = of_paths(("metadata",))
 _UNOWNED_SET = of_paths(("apiVersion",), ("kind",), *(("metadata", name) for name in _UNOWNED_NAMES))
 
 _made: IdentityMemo[tuple[Tree | None]] = IdentityMemo()
@@ -339,7 +350,7 @@ def _compare_items(node: SchemaNode, old: Any, new: Any, changed: Tree, removed:
     below = node.items
     assert below is not None
     keys = node.list_map_keys
-    if len(keys) == 1 and not node.key_defaults and _compare_named(node, keys[0], old, new, changed, removed):
+    if len(keys) == 1 and _compare_named(node, keys[0], old, new, changed, removed):
         return
     mine = {path_element(node, item): item for item in old}
     theirs = {path_element(node, item): item for item in new}

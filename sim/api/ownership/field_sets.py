@@ -14,6 +14,8 @@ Differs  items of map lists are ordered by the text of their keys, not key by ke
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from itertools import zip_longest
 from typing import Any
@@ -77,11 +79,50 @@ def intern_deep(fields: Tree) -> Tree:
     return intern({name: intern_deep(below) for name, below in fields.items()})
 
 
-def is_tree(value: Any) -> bool:
-    """True if a value from outside has the form of a set."""
+def read_tree(value: Any) -> Tree | None:
+    """The set that a value from outside describes; None if it describes none.
+
+    Quirk: elements of an unknown kind are ignored; a path with nothing else below it is a member.
+    """
+    if value is None:
+        return LEAF
     if not isinstance(value, dict):
-        return False
-    return all((name == SELF or name[1:2] == ":") and is_tree(below) for name, below in value.items())
+        return None
+    out: Tree = {}
+    for name, below in value.items():
+        if name == SELF:
+            out[SELF] = LEAF
+            continue
+        if name[1:2] != ":":
+            return None
+        if name[0] not in "fvki":
+            continue
+        element, tree = _read_element(name), read_tree(below)
+        if element is None or tree is None:
+            return None
+        out[element] = tree
+    return _node(out) or LEAF
+
+
+def _read_element(name: str) -> str | None:
+    """A path element in its canonical form (serialize-pe.go); None if it is malformed."""
+    kind, text = name[0], name[2:]
+    if kind == "f":
+        return name
+    if kind == "i":
+        return f"i:{int(text)}" if _INDEX.fullmatch(text) else None
+    try:
+        read = json.loads(text)
+    except ValueError:
+        return None
+    if kind == "k":
+        if not isinstance(read, dict):
+            return None
+        read = {key: read[key] for key in sorted(read)}
+    return f"{kind}:{json.dumps(read, separators=(',', ':'), ensure_ascii=False)}"
+
+
+_INDEX = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def is_member(node: Tree) -> bool:

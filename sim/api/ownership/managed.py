@@ -35,14 +35,12 @@ from sim.api.ownership.differences import (
     with_own,
 )
 from sim.api.ownership.field_sets import (
-    LEAF,
     NOTHING,
     Tree,
     difference,
-    intern_deep,
-    is_tree,
     of_paths,
     outside,
+    read_tree,
     union,
     union_of,
 )
@@ -82,19 +80,27 @@ class Version(NamedTuple):
 Versions = Callable[[str], Version | None]
 
 
+# By apiVersion: True if the kind of the object exists in it.
+Registered = Callable[[str], bool]
+
+
 # --- entries --------------------------------------------------------------------------------------
 
 
-def on_create(node: SchemaNode, obj: Obj, writer: Writer, reset: Tree = NOTHING) -> tuple[Managed, ...]:
+def on_create(
+    node: SchemaNode, obj: Obj, writer: Writer, reset: Tree = NOTHING, registered: Registered = lambda _: True
+) -> tuple[Managed, ...]:
     """The record of a new object: its creator owns all fields.
 
     obj: decoded and defaulted, before admission and strategy, which fill in fields without owners
     reset: fields that this kind never takes from a create (`reset_fields`)
+    registered: as of `of_registered`
     """
     if not node.typed and type_errors(node, obj):
         return ()  # upstream ignores ownership of values that it cannot compare
     given = given_record(obj)
     if given:
+        given = of_registered(given, registered)
         record = on_update(node, given, {}, obj, writer, reset)
         return rebound(record, obj, {})  # a new pod has no address
     try:
@@ -125,6 +131,7 @@ def on_update(
     """
     if not managed or old is new:
         return managed
+    managed = tuple([entry for entry in managed if entry.fields])
     if versions is not None:
         if not node.typed and misfit(managed, (old, new), writer.api_version, versions):
             return ()
@@ -331,6 +338,8 @@ def _cap(entries: list[Managed]) -> None:
 def given_record(obj: Obj) -> tuple[Managed, ...] | None:
     """The record in an object from a client; () if it requests a reset; None if it has none, or an
     invalid one.
+
+    Entries without fields and of versions without the kind remain, which `on_update` removes.
     """
     entries = (obj.get("metadata") or {}).get("managedFields")
     if not isinstance(entries, list):
@@ -339,9 +348,9 @@ def given_record(obj: Obj) -> tuple[Managed, ...] | None:
         return ()
     out = {}
     for entry in entries:
-        fields, version = entry.get("fieldsV1") or LEAF, entry.get("apiVersion")
+        fields, version = read_tree(entry.get("fieldsV1")), entry.get("apiVersion")
         decodable = entry.get("operation") in (UPDATE, APPLY) and entry.get("fieldsType") == FIELDS_TYPE
-        if not decodable or not version or not is_tree(fields):
+        if not decodable or not version or fields is None:
             return None
         time = entry.get("time")
         read = Managed(
@@ -349,17 +358,25 @@ def given_record(obj: Obj) -> tuple[Managed, ...] | None:
             operation=entry["operation"],
             api_version=version,
             time_s=parse_time(time) // SECOND if time else 0,
-            fields=intern_deep(fields),
+            fields=fields,
             subresource=entry.get("subresource", ""),
         )
         out[identifier(read)] = read
-    return tuple(sorted([entry for entry in out.values() if entry.fields], key=order))
+    return tuple(sorted(out.values(), key=order))
 
 
 def live_or_given(live: tuple[Managed, ...], new: Obj, subresource: str) -> tuple[Managed, ...]:
     """The record that an update starts from: the client's own if it sends one to the main resource."""
     given = None if subresource else given_record(new)
     return as_read(live) if given is None else given
+
+
+def of_registered(given: tuple[Managed, ...], registered: Registered) -> tuple[Managed, ...]:
+    """A client's record, with no fields in entries of versions that the kind does not have.
+
+    Such entries count as a record, but do not outlast the write (update.go: IsMissingVersionError).
+    """
+    return tuple([e if registered(e.api_version) else with_fields(e, NOTHING) for e in given])
 
 
 def as_read(managed: tuple[Managed, ...]) -> tuple[Managed, ...]:

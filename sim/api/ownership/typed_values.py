@@ -20,12 +20,10 @@ from typing import Any
 
 from sim.api.ownership.differences import path_element
 from sim.api.ownership.field_sets import LEAF, SELF, Tree, intern, is_member
-from sim.api.schema.field_schemas import OPEN_TYPES, SchemaNode
+from sim.api.schema.field_schemas import SchemaNode
 from sim.api.types import Json, Obj
 
 _NUMBERS = ("integer", "number")
-# A key that the type requires defaults to the zero of its type (kube-openapi's `default`).
-_ZEROS = {"string": "", "integer": 0, "boolean": False}
 
 
 def is_list(node: SchemaNode) -> bool:
@@ -48,9 +46,17 @@ def type_errors(node: SchemaNode, value: Json) -> list[str]:
     return found
 
 
+def name_errors(node: SchemaNode, value: Json) -> list[str]:
+    """Those type errors that an object of a Go type can have: items without a name, or with one
+    name.
+    """
+    return [text for text in type_errors(node, value) if "duplicate entries" in text or ": element " in text]
+
+
 def _check(node: SchemaNode, value: Json, at: str, found: list[str]) -> None:
     if value is None or (node.values is node and not isinstance(value, dict)):
         return  # null, or of unknown type
+    # Quirk: a scalar without a type (a quantity, a time) accepts maps and lists (validateScalar).
     wrong = ""
     if node.type in ("object", "map"):
         if isinstance(value, dict):
@@ -71,8 +77,6 @@ def _check(node: SchemaNode, value: Json, at: str, found: list[str]) -> None:
     elif node.type in _NUMBERS:
         if isinstance(value, bool) or not isinstance(value, int | float):
             wrong = f"expected numeric (int or float), got {_go_type(value)}"
-    elif node.type not in OPEN_TYPES and isinstance(value, dict | list):
-        wrong = f"expected any scalar, got &{{{go_value(value)}}}"
     if wrong:
         found.append(f"{at}: {wrong}" if at else wrong)
 
@@ -128,21 +132,13 @@ def _misnamed(node: SchemaNode, item: Json) -> str:
         return "associative list with keys may not have a null element"
     if not isinstance(item, dict):
         return "associative list with keys may not have non-map elements"
-    defaults = _key_defaults(node)
     for key in node.list_map_keys:
-        if key not in item and key not in defaults:
+        if key not in item and key not in node.key_defaults:
             return (
                 f'associative list with keys has an element that omits key field "{key}" '
                 "(and doesn't have default value)"
             )
     return ""
-
-
-def _key_defaults(node: SchemaNode) -> dict[str, Any]:
-    below = node.items
-    assert below is not None
-    required = [key for key in node.list_map_keys if key in below.required and node.typed]
-    return {**{key: _ZEROS.get(below.properties[key].type) for key in required}, **node.key_defaults}
 
 
 def go_value(value: Json) -> str:

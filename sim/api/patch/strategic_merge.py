@@ -115,7 +115,8 @@ def _merge_value(node: SchemaNode | None, old: Json, value: Json, deleting: bool
         replaced = node is not None and "replace" in node.patch_strategies
         return value if replaced else _merge_map(node, old, value)
     if isinstance(value, list):
-        if deleting or (node is not None and "merge" in node.patch_strategies):
+        # Quirk: a list to delete from replaces one that is not merged (mergeSliceHandler).
+        if node is not None and "merge" in node.patch_strategies:
             return _merge_list(node, old, value, deleting)
     return value
 
@@ -480,7 +481,7 @@ def _scalar_error(node: SchemaNode, value: Json) -> str:
         if wanted in ("int32", "int64", "float64") and fits:
             return ""
         if wanted != "bool" and not (given == "float64" and wanted == "string"):
-            return f"cannot convert {given} to {wanted}"
+            return f"cannot convert {given} to {node.go_type or wanted}"
     return f"unrecognized type: {wanted}"
 
 

@@ -73,6 +73,8 @@ _NULL_WRITTEN = {
 OPEN_TYPES = ("any", "schema-or-list", "schema-or-bool", "schema-or-names")
 # Defaults of map list keys that a written item may omit (core/v1 types.go: +default="TCP").
 _KEY_DEFAULTS = {"protocol": "TCP"}
+# A key that the type requires defaults to the zero of its type (kube-openapi's `default`).
+_KEY_ZEROS = {"string": "", "integer": 0, "boolean": False}
 
 
 class SchemaNode:
@@ -212,11 +214,19 @@ def schema_of(name: str) -> SchemaNode:
         if name not in _SPECIAL:
             _fill(node, raw)
             node.written = _ZERO_WRITTEN.get(short_name(node.name), ())
-            node.nulls = _NULL_WRITTEN.get(short_name(node.name), ())
             plain = _plain_fields(node)
+            node.nulls = (*_NULL_WRITTEN.get(short_name(node.name), ()), *_null_times(node, plain))
             node.spared = _spared(node, plain)
             node.structs = tuple(f for f in node.required if f in plain and node.properties[f].properties)
     return node
+
+
+def _null_times(node: SchemaNode, plain: list[str]) -> list[str]:
+    """The times that are not pointers in Go, which it writes as null although they are optional."""
+    if node.name == OBJECT_META:
+        return []  # its kinds fill it in
+    times = ("time", "micro-time")
+    return [field for field in plain if field in node.properties and node.properties[field].type in times]
 
 
 def _plain_fields(node: SchemaNode) -> list[str]:
@@ -307,7 +317,19 @@ def _mark(node: SchemaNode, raw: Raw) -> None:
             node.list_type, node.list_map_keys = "map", (node.patch_merge_key,)
         else:
             node.list_type = "set"
-    node.key_defaults = {k: _KEY_DEFAULTS[k] for k in node.list_map_keys if k in _KEY_DEFAULTS}
+    node.key_defaults = _key_defaults(node)
+
+
+def _key_defaults(node: SchemaNode) -> dict[str, Any]:
+    below = node.items
+    if not node.list_map_keys or below is None:
+        return {}
+    zeros = {
+        key: _KEY_ZEROS[below.properties[key].type]
+        for key in node.list_map_keys
+        if key in below.required and below.properties[key].type in _KEY_ZEROS
+    }
+    return zeros | {key: _KEY_DEFAULTS[key] for key in node.list_map_keys if key in _KEY_DEFAULTS}
 
 
 def description(name: str, path: tuple[str, ...]) -> str:

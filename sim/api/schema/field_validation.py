@@ -118,7 +118,7 @@ def decode(
 ) -> Decoded:
     """The object in a POST or PUT; `Strict` refuses any problem, `Ignore` reports none.
 
-    repeated: what its YAML says twice (Quirk: no warning, because it would be more than one line)
+    repeated: the decoder's error about keys that its YAML holds twice
     """
     text = bytes(body).decode("utf-8", "replace") if isinstance(body, bytes | bytearray) else body
     value, shown = text, ""
@@ -141,7 +141,15 @@ def decode(
         raise DecodeError(cannot + "strict decoding error: " + ", ".join(listed))
     typed = {"apiVersion": resource.api_version, "kind": resource.kind}
     obj = {**typed, **obj, **typed}
-    return Decoded(obj, [] if directive == IGNORE else problems, Sent(walk.quantities, walk.emptied))
+    problems = [] if directive == IGNORE else [*lines_of(repeated), *problems]
+    return Decoded(obj, problems, Sent(walk.quantities, walk.emptied))
+
+
+def lines_of(repeated: str) -> list[str]:
+    """The warnings of a decoder's error about keys that a YAML text holds twice, one for each
+    line (rest.go: parseYAMLWarnings).
+    """
+    return [line.strip() for line in repeated.split("\n")[1:]]
 
 
 def _unrecognized(resource: Resource, why: str, text: str) -> DecodeError:

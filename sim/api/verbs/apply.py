@@ -28,7 +28,7 @@ from sim.api.ownership.apply import Applied, Configuration, apply, conflict_text
 from sim.api.ownership.differences import bound, own_address
 from sim.api.ownership.field_sets import NOTHING, Tree
 from sim.api.ownership.managed import misfit
-from sim.api.ownership.typed_values import go_value, type_errors
+from sim.api.ownership.typed_values import name_errors, type_errors
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.resource import Resource
 from sim.api.store import Get, Item
@@ -89,11 +89,11 @@ def configuration(call: Call, kind: Resource, reset: Tree) -> Configuration:
             f"cannot unmarshal {what} into Go value of type map[string]interface {{}}"
         )
     body = body or {}
-    version = body.get("apiVersion") or ""
+    version = _text(body.get("apiVersion"))
     if version != kind.api_version:
         raise bad_request(
             "Incorrect version specified in apply patch. Specified patch version: "
-            f"{go_value(version)}, expected: {kind.api_version}"
+            f"{version}, expected: {kind.api_version}"
         )
     given = any_of(body.get("metadata")).get("managedFields")
     if isinstance(given, list):
@@ -116,15 +116,20 @@ def configuration(call: Call, kind: Resource, reset: Tree) -> Configuration:
     )
 
 
+def _text(value: Json) -> str:
+    """A text field of an object without a Go type; "" if it is no text (NestedString)."""
+    return value if isinstance(value, str) else ""
+
+
 def _shown(body: Obj) -> str:
     """The object's identity in upstream's errors."""
     metadata = any_of(body.get("metadata"))
-    return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {_shown_kind(body)}"
+    return f"{_text(metadata.get('namespace'))}/{_text(metadata.get('name'))}; {_shown_kind(body)}"
 
 
 def _shown_kind(body: Obj) -> str:
     group, _, version = str(body["apiVersion"]).rpartition("/")
-    return f"{group}/{version}, Kind={body.get('kind') or ''}"
+    return f"{group}/{version}, Kind={_text(body.get('kind'))}"
 
 
 def _merged(kind: Resource, live: Obj, managed: Record, wanted: Configuration) -> Applied:
@@ -155,9 +160,7 @@ def _check_live(kind: Resource, live: Obj, managed: Record) -> None:
     """Raises if the live object no longer fits its schema or holds two items with one key."""
     if isinstance(kind, CustomResource) and (lost := kind.lost_version(managed)):
         raise internal(f"request to convert CR to an invalid group/version: {lost}")
-    wrong = type_errors(kind.schema, live) if live else []
-    if not kind.custom:  # a Go type allows no other error
-        wrong = [text for text in wrong if "duplicate entries" in text]
+    wrong = (type_errors if kind.custom else name_errors)(kind.schema, live) if live else []
     if not wrong:
         return
     shown = _shown(live)
@@ -175,6 +178,8 @@ def _listed(errors: list[str]) -> str:
 
 def _conversion(message: str) -> str:
     """A type error in the words of upstream's converter of unstructured objects."""
+    if message.endswith("of type int32") and "cannot unmarshal object" in message:  # an IntOrString
+        return f"{message.partition(' into ')[0]} into Go value of type int32"
     if message.startswith("json: cannot unmarshal number"):
         return f"cannot convert float64 to {message.rpartition(' ')[2]}"
     return f"error decoding from json: {message}" if message.startswith("illegal base64") else message
@@ -194,7 +199,8 @@ def _create(call: Call, wanted: Configuration) -> Steps:
     parse_revision(metadata.get("resourceVersion") or "")
     if call.subresource and not resource.behavior.strategy.create_by_put:
         raise call.not_found()
-    kept = {key: value for key, value in metadata.items() if key != "resourceVersion"}
+    # Only the store removes it.
+    kept = {key: value for key, value in metadata.items() if key != "resourceVersion" or call.dry_run}
     address = own_address(obj)
     if address:
         record = _bound(record, address)
@@ -226,7 +232,7 @@ class _Merge:
             parse_revision(revision)
             if revision and revision != "0" and revision != item.obj["metadata"]["resourceVersion"]:
                 raise call.modified()
-            obj = call.registry.rules.defaults(resource, tidied(obj), call.subresource)
+            obj = call.registry.rules.defaults(resource, tidied(obj, call.dry_run), call.subresource)
         address = own_address(obj)
         record = _bound(record, address) if address else record
         self.record = record

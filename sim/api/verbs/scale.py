@@ -5,7 +5,6 @@ Mirrors  kubernetes v1.25 pkg/registry/apps/{deployment,replicaset,statefulset}/
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
 
@@ -16,7 +15,7 @@ from sim.api.kinds.common.metadata import object_meta
 from sim.api.kinds.common.text import subdomain
 from sim.api.kinds.kind import Scaling
 from sim.api.ownership import scale as managed_scale
-from sim.api.ownership.managed import on_update
+from sim.api.ownership.managed import on_update, render
 from sim.api.patch.json_patches import (
     PatchError,
     check_merge_patch,
@@ -24,12 +23,13 @@ from sim.api.patch.json_patches import (
     json_patch_problems,
     merge_patch,
 )
+from sim.api.patch.patched_text import in_go_order, patched_text
 from sim.api.patch.strategic_merge import go_print, restore_error, strategic_merge
 from sim.api.schema.resource import Resource
 from sim.api.selectors import format_selector
 from sim.api.status import invalid, not_found
 from sim.api.store import Get, Item
-from sim.api.types import Obj, Reply
+from sim.api.types import Json, Obj, Reply
 from sim.api.verbs.apply import applied_scale, is_apply
 from sim.api.verbs.body import Patched, body_kind, conform, decode
 from sim.api.verbs.call import (
@@ -192,6 +192,17 @@ def patched_scale(call: Call, kind: Resource, shown: Shown) -> Callable[[Item], 
         if media == names.media_strategic_patch:
             wrong = restore_error(kind.schema, out)
             return conform(call, kind, out, Patched(partial(go_print, patch), wrong, problems, True))
-        return conform(call, kind, out, Patched(lambda: json.dumps(out, separators=(",", ":")), "", problems))
+        return conform(call, kind, out, Patched(partial(_document, kind, item, shown, patch), "", problems))
 
     return patched
+
+
+def _document(kind: Resource, item: Item, shown: Shown, patch: Json) -> str:
+    """The text of a patched Scale that does not fit its type, with its managedFields."""
+    scale = shown(item.obj)
+    owners = managed_scale.of_scale(item.managed, kind.api_version)
+    if owners:
+        scale = {**scale, "metadata": {**scale["metadata"], "managedFields": render(owners, scale)}}
+    original = in_go_order(kind.schema, scale)
+    out = json_patch(original, patch) if isinstance(patch, list) else merge_patch(original, patch)
+    return patched_text(out, patch)

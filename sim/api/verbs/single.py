@@ -40,6 +40,7 @@ from sim.api.kinds.strategies import (
 )
 from sim.api.objects import with_metadata
 from sim.api.ownership import managed as ownership
+from sim.api.ownership.typed_values import name_errors
 from sim.api.patch.json_patches import (
     PatchError,
     check_merge_patch,
@@ -74,7 +75,7 @@ from sim.api.verbs.call import (
     parse_revision,
     written,
 )
-from sim.api.verbs.versions import as_stored, versions_of
+from sim.api.verbs.versions import as_stored, registered_in, versions_of
 from sim.units import parse_unsigned
 
 Transform = Callable[[Item], Obj]
@@ -119,8 +120,12 @@ def _given_metadata(call: Call, obj: Obj) -> Obj:
         del metadata["resourceVersion"]
     elif "resourceVersion" in metadata and not revision:
         del metadata["resourceVersion"]
-    for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
-        metadata.pop(field, None)
+    # Quirk: only a POST removes them (create.go: WipeObjectMetaSystemFields).
+    if request.verb == "create":
+        for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
+            metadata.pop(field, None)
+    elif not call.dry_run:
+        metadata.pop("selfLink", None)
     return metadata
 
 
@@ -153,7 +158,9 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     obj = resource.behavior.strategy.fill_named(obj, names)
     if record is None:
         reset = reset_of(resource, call.subresource)
-        record = ownership.on_create(resource.schema, as_encoded(call, obj), call.writer(), reset)
+        shown = as_encoded(call, obj)
+        record = ownership.on_create(resource.schema, shown, call.writer(), reset, registered_in(call))
+        record = () if _is_unnamed(call, obj) else record
     obj = without_record((yield from admitted(call, obj)))
     if resource.rule in escalation.GUARDED:
         yield from escalation.confirm(call, obj, None)
@@ -380,6 +387,10 @@ def taken_over(call: Call, item: Item, wanted: Obj) -> Record:
     live = ownership.live_or_given(item.managed, wanted, call.subresource)
     if isinstance(resource, CustomResource) and resource.lost_version(live):
         return ()  # it cannot be converted: dropped (fieldmanager.go, UpdateNoErrors)
+    if live is not item.managed:
+        live = ownership.of_registered(live, registered_in(call))
+    if _is_unnamed(call, wanted) or _is_unnamed(call, item.obj):
+        return ()
     reset = reset_of(resource, call.subresource)
     shown = wanted if wanted is item.obj else as_encoded(call, wanted)
     record = ownership.on_update(
@@ -397,6 +408,15 @@ def as_encoded(call: Call, obj: Obj) -> Obj:
     """
     settle = call.resource.behavior.settle
     return obj if settle is None else settle(obj, call.registry.names)
+
+
+def _is_unnamed(call: Call, obj: Obj) -> bool:
+    """True if lists of an object of a Go type have items without a name, or two with one name, so
+    that its fields can have no owners.
+
+    Controllers write no such objects.
+    """
+    return call.from_outside and not call.resource.custom and bool(name_errors(call.resource.schema, obj))
 
 
 def as_before(call: Call, item: Item, wanted: Obj) -> Record:

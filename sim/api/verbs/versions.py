@@ -10,7 +10,7 @@ from functools import partial
 
 from sim.api.crd.served import CustomResource
 from sim.api.kinds.conversion import form_of
-from sim.api.ownership.managed import Version, Versions
+from sim.api.ownership.managed import Registered, Version, Versions
 from sim.api.types import Obj
 from sim.api.verbs.call import Call
 
@@ -23,6 +23,16 @@ def versions_of(call: Call) -> Versions | None:
     else:
         differs = resource.behavior.owned_across_versions
     return partial(_version, call) if differs else None
+
+
+def registered_in(call: Call) -> Registered:
+    """True for the apiVersions in which the call's kind exists."""
+
+    def registered(api_version: str) -> bool:
+        group, _, version = api_version.rpartition("/")
+        return call.registry.scheme.find(group, version, call.resource.plural) is not None
+
+    return registered
 
 
 def as_stored(call: Call, obj: Obj) -> Obj:

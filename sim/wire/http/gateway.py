@@ -52,6 +52,7 @@ _FIELDS = (
     "namespace",
     "name",
     "content_type",
+    "repeated",
     "manager",
 )
 

@@ -13,6 +13,7 @@ Mirrors  sigs.k8s.io/yaml v1.2 over go-yaml v2 (YAML 1.1: y, n, on and off are b
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from io import BytesIO
@@ -122,6 +123,15 @@ def _float(loader: Any, node: Any) -> float | str:
     return value if isfinite(value) else text
 
 
+def _binary(loader: Any, node: Any) -> str:
+    try:
+        read = base64.b64decode(str(loader.construct_scalar(node)).replace("\n", ""), validate=True)
+    except ValueError:
+        raise ValueError("!!binary value contains invalid base64 data") from None
+    return read.decode("utf-8", "replace")
+
+
+_Loader.add_constructor("tag:yaml.org,2002:binary", _binary)
 _Loader.add_constructor("tag:yaml.org,2002:bool", _boolean)
 _Loader.add_constructor("tag:yaml.org,2002:int", _integer)
 _Loader.add_constructor("tag:yaml.org,2002:float", _float)

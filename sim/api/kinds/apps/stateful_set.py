@@ -37,6 +37,7 @@ from sim.api.kinds.common.status import fill_counters
 from sim.api.kinds.common.workloads import (
     always_running_errors,
     bound_errors,
+    collision_errors,
     counter_errors,
     mismatch_errors,
     selector_errors,
@@ -231,7 +232,8 @@ def _validate_status(new: Obj, old: Obj) -> Errors:
     errors += bound_errors(status, keys, "replicas", detail)
     detail = "cannot be greater than status.readyReplicas"
     errors += bound_errors(status, ("availableReplicas",), "readyReplicas", detail)
-    return errors + object_meta_update(new["metadata"], old["metadata"])
+    errors += object_meta_update(new["metadata"], old["metadata"])
+    return errors + collision_errors(status, old.get("status") or {})
 
 
 # --- table ----------------------------------------------------------------------------------------

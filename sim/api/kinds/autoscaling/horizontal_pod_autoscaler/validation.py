@@ -105,7 +105,7 @@ def _metric(metric: Obj, field: str) -> Errors:
     errors: Errors = []
     if not kind:
         errors.append(required(f"{field}.type", "must specify a metric source type"))
-    elif kind not in _SOURCES:
+    if kind not in _SOURCES:
         errors.append(unsupported(f"{field}.type", kind, sorted(_SOURCES)))
     present = [name for name in _SOURCES.values() if metric.get(name) is not None]
     if present:

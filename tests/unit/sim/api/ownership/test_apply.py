@@ -431,6 +431,50 @@ def test_duplicate_names_in_a_list_drop_all_ownership() -> None:
     assert made.code == 201 and whole(made)["metadata"]["managedFields"] == []
 
 
+def test_item_without_a_name_and_set_inside_an_atomic_list_drop_ownership() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    unnamed = {"template": {**deployment()["spec"]["template"]}}
+    unnamed["template"]["spec"] = {**unnamed["template"]["spec"], "imagePullSecrets": [{}]}
+    made = apps.api.ask("POST", f"{APPS}/deployments", deployment(**unnamed))
+    assert made.code == 201 and whole(made)["metadata"]["managedFields"] == []
+    assert 'omits key field "name"' in apps.apply("a", deployment()).message
+    slices = "/apis/discovery.k8s.io/v1/namespaces/golden-ns/endpointslices"
+    obj = {"metadata": {"name": "s"}, "addressType": "IPv4", "endpoints": [{"addresses": ["1.2.3.4"] * 2}]}
+    made = apps.api.ask("POST", slices, obj)
+    assert made.code == 201 and whole(made)["metadata"]["managedFields"] == []
+
+
+def test_scalar_without_a_type_accepts_a_map_until_it_is_converted() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    body = deployment()
+    body["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": {"x": 1}}}
+    where = (
+        "failed to convert new object (/d; apps/v1, Kind=Deployment) to proper version: unable to convert "
+    )
+    where += "unstructured object to apps/v1, Kind=Deployment: "
+    reply = apps.apply("a", body)
+    assert (reply.code, reply.message.startswith(f"{where}quantities must match")) == (500, True)
+    probe = {"httpGet": {"path": "/", "port": {"x": 1}}}
+    body["spec"]["template"]["spec"]["containers"][0] = {"name": "c", "image": "i", "livenessProbe": probe}
+    assert (
+        apps.apply("a", body).message == f"{where}json: cannot unmarshal object into Go value of type int32"
+    )
+
+
+def test_create_by_apply_keeps_what_only_a_post_removes() -> None:
+    one = Applier()
+    dry = one.apply("a", config_map(resourceVersion="1", selfLink="x"), "&dryRun=All")
+    assert (dry.code, whole(dry)["metadata"]["resourceVersion"]) == (201, "1")
+    assert whole(dry)["metadata"]["selfLink"] == "x"
+    made = whole(one.apply("a", config_map(selfLink="x", deletionTimestamp="2020-01-01T00:00:00Z")))
+    assert made["metadata"]["deletionTimestamp"] == "2020-01-01T00:00:00Z"
+    assert "selfLink" not in made["metadata"]
+    assert (
+        whole(one.apply("b", {**config_map(), "metadata": None}, "&dryRun=All"))["metadata"]["managedFields"]
+        == made["metadata"]["managedFields"]
+    )
+
+
 @pytest.mark.parametrize(
     ("body", "code", "message"),
     [
@@ -438,6 +482,16 @@ def test_duplicate_names_in_a_list_drop_all_ownership() -> None:
             {**config_map(), "apiVersion": "v2"},
             400,
             "Incorrect version specified in apply patch. Specified patch version: v2, expected: v1",
+        ),
+        (
+            {**config_map(), "apiVersion": 1},
+            400,
+            "Incorrect version specified in apply patch. Specified patch version: , expected: v1",
+        ),
+        (
+            {**config_map(), "kind": 1},
+            500,
+            "failed to create typed patch object (/m; /v1, Kind=): no corresponding type for /v1, Kind=",
         ),
         (config_map(managedFields=[]), 400, "metadata.managedFields must be nil"),
         (

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from sim.api.ownership.differences import changed_fields, field_set
-from sim.api.ownership.field_sets import difference, intersection, of_paths, outside, union
+from sim.api.ownership.field_sets import difference, intersection, of_paths, outside, read_tree, union
 from sim.api.ownership.managed import (
     ANCIENT,
     UPDATE_MANAGERS_MAX,
     Writer,
     live_or_given,
+    of_registered,
     on_create,
     on_update,
     render,
@@ -156,8 +157,21 @@ def test_invalid_given_record_keeps_the_old_and_of_duplicates_the_later_counts()
         assert live_or_given(live, config_map({"a": "1"}, managedFields=given), "") is live
     other = {**entry, "fieldsV1": {"f:data": {"f:z": {}}}}
     bare = {key: entry[key] for key in ("operation", "apiVersion", "fieldsType")}
-    (read,) = live_or_given(live, config_map({"a": "1"}, managedFields=[entry, bare, other]), "")
-    assert read.fields == {"f:data": {"f:z": {}}}
+    given = live_or_given(live, config_map({"a": "1"}, managedFields=[entry, bare, other]), "")
+    assert [read.fields for read in given] == [{}, {"f:data": {"f:z": {}}}]
+
+
+def test_given_record_is_read_as_a_set_and_lost_entries_count_until_the_write():
+    (entry,) = render(on_create(CONFIG_MAP, config_map({"a": "1"}), by("m")), {})
+    assert read_tree({"x:y": {}, "f:a": {"x:y": {}}}) == {"f:a": {}}  # unknown elements are ignored
+    assert read_tree({'k:{"b":1, "a":2}': None}) == {'k:{"a":2,"b":1}': {}}
+    for wrong in ({"data": {}}, {"k:[]": {}}, {"v:x": {}}, {"i:x": {}}, {"f:a": 1}, "x"):
+        assert read_tree(wrong) is None
+    old = config_map({"a": "1"})
+    new = config_map({"a": "2"}, managedFields=[{**entry, "apiVersion": "v9"}])
+    given = of_registered(live_or_given((), new, ""), lambda version: version == "v1")
+    assert [(e.api_version, e.fields) for e in given] == [("v9", {})]
+    assert owned(on_update(CONFIG_MAP, given, old, new, by("u"))) == {"u": {"f:data": {"f:a": {}}}}
 
 
 def test_more_than_ten_updaters_fold_the_oldest_into_one():

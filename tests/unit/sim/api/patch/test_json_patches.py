@@ -190,6 +190,9 @@ def test_strategic_patch_obeys_its_directives():
     assert strategic_merge(
         CONFIG_MAP, finalizers, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}
     ) == {"metadata": {"finalizers": ["b"]}}
+    taken = {"spec": {"containers": [{"name": "a", "$deleteFromPrimitiveList/args": ["x"]}]}}
+    given = {"spec": {"containers": [{"name": "a", "args": ["x", "y"]}]}}
+    assert strategic_merge(POD, given, taken) == {"spec": {"containers": [{"name": "a", "args": ["x"]}]}}
     assert strategic_merge(CONFIG_MAP, finalizers, {"metadata": {"finalizers": ["c"]}}) == {
         "metadata": {"finalizers": ["c", "a", "b"]}
     }
@@ -248,3 +251,9 @@ def test_what_is_no_merge_patch_is_a_bad_request():
 )
 def test_patched_object_of_wrong_types_is_reported_as_by_the_converter(value: Any, error: str) -> None:
     assert restore_error(POD, value) == error
+
+
+def test_value_that_is_no_text_is_refused_by_the_name_of_its_go_type() -> None:
+    claim = {"spec": {"accessModes": [1]}}
+    schema = schema_of_kind("", "v1", "PersistentVolumeClaim")
+    assert restore_error(schema, claim) == "cannot convert int64 to v1.PersistentVolumeAccessMode"

@@ -55,7 +55,16 @@ def test_a_list_without_apply_markers_takes_its_type_from_the_patch_strategy():
 def test_a_map_list_knows_the_default_of_a_key_left_out():
     ports = schema_of(CORE + "Container").properties["ports"]
     assert ports.list_map_keys == ("containerPort", "protocol")
-    assert ports.key_defaults == {"protocol": "TCP"}
+    assert ports.key_defaults == {"containerPort": 0, "protocol": "TCP"}
+    spec = schema_of(CORE + "PodSpec").properties
+    assert spec["containers"].key_defaults == {"name": ""}
+    assert spec["imagePullSecrets"].key_defaults == {}  # its key is optional
+
+
+def test_optional_time_that_is_no_pointer_is_null_when_it_is_absent():
+    condition = schema_of("io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerCondition")
+    assert condition.nulls == ("lastTransitionTime",)
+    assert schema_of("io.k8s.api.batch.v1.JobStatus").nulls == ()
 
 
 def test_special_definitions_are_types_of_their_own():

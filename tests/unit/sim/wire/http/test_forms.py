@@ -84,6 +84,7 @@ def test_yaml_means_what_upstream_takes_it_for() -> None:
 
 def test_tags_of_ones_own_and_further_documents_are_passed_over() -> None:
     assert load_yaml(b"a: !mine x\nb: !mine [1, !mine {c: d}]\n---\na: [") == {"a": "x", "b": [1, {"c": "d"}]}
+    assert load_yaml(b"a: !!binary aGk=") == {"a": "hi"}
     assert load_yaml(b"") is None
 
 
@@ -91,7 +92,7 @@ def test_tags_of_ones_own_and_further_documents_are_passed_over() -> None:
     "text",
     [
         b"a: !!python/object/apply:os.system [true]",
-        b"a: !!binary aGk=",
+        b"a: !!binary aGk",
         b"a: !!set {x}",
         b"a: [",
         b"&a [*a]",

@@ -57,7 +57,8 @@ def test_the_share_of_cpu_has_a_field_and_the_rest_is_annotated() -> None:
 
 
 def test_nothing_gets_lost_on_the_way_there_and_back() -> None:
-    condition = {"type": "AbleToScale", "status": "True", "reason": "r", "message": "m"}
+    condition: Obj = {"type": "AbleToScale", "status": "True", "reason": "r", "message": "m"}
+    condition = {**condition, "lastTransitionTime": None}
     current = {"averageUtilization": 7, "averageValue": "70m"}
     status = {
         "currentReplicas": 2,
