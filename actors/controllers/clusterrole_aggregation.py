@@ -20,6 +20,7 @@ from sim.api.auth.rbac.rules import Rule, rules_of
 from sim.api.kinds.common.metadata import matches
 from sim.api.objects import name_of
 from sim.api.types import Obj
+from sim.options.gates import SERVER_SIDE_APPLY, enabled
 
 NAME = "clusterrole-aggregation"
 CLIENT = "clusterrole-aggregation-controller"  # and the field manager of its writes
@@ -88,7 +89,9 @@ class ClusterRoleAggregation:
         if rules:
             applied["rules"] = rules
         options = {"fieldManager": CLIENT, "force": "true"}
-        reply = await self._client.patch("clusterroles", "", key, applied, "apply", options=options)
-        if reply.reason == "UnsupportedMediaType":
+        reply = None
+        if enabled(self._env.options.feature_gates, SERVER_SIDE_APPLY):
+            reply = await self._client.patch("clusterroles", "", key, applied, "apply", options=options)
+        if reply is None or reply.reason == "UnsupportedMediaType":
             reply = await self._client.update("clusterroles", {**role, "rules": rules or None})
         return None if reply.ok else reply.message

@@ -77,6 +77,7 @@ from sim.kernel import DEFAULT_EPOCH_US, Actor, Context, Kernel, Operation, Supe
 from sim.kernel import Rule as NetworkRule
 from sim.kernel.fast import PLAIN, FastPaths
 from sim.options.audit import WEBHOOK as AUDIT_WEBHOOK
+from sim.options.gates import OPENAPI_ENUMS, is_on
 from sim.options.storage_drivers import StorageDrivers
 from sim.report.changes import Chronicle
 from sim.scenario.plan.own_kinds import resource_named
@@ -142,7 +143,9 @@ class Cluster:
         self.audit: AuditOutputs | None = None
         self.audit_settings = self.options.api_server.audit
         self._log_use = audited, replaces_log
-        self.scheme = Scheme(self.names, self.options.off)
+        self.scheme = Scheme(
+            self.names, self.options.off, enums=is_on(self.options.api_server.gates, OPENAPI_ENUMS)
+        )
         for obj in established:
             check_object(self.scheme, obj)
         self._own_trace: Trace | None = None

@@ -35,7 +35,7 @@ from sim.options.audit import WEBHOOK as AUDIT_WEBHOOK
 from sim.options.authentication import AuthenticationFlags
 from sim.options.base import mapping, options_of, raw_option
 from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
-from sim.options.gates import FEATURE_GATES, built_gates, enabled, idle_gates, of_api_server
+from sim.options.gates import FEATURE_GATES, built_gates, enabled, idle_gates
 from sim.options.metrics import MetricsFlags
 from sim.options.node_agent import NodeAgentOptions, parse_node_agent
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
@@ -352,7 +352,7 @@ def api_server_options(
         replicas=replicas,
         collects=flags.enable_garbage_collector,
         checks_fields=enabled(flags.feature_gates, "ServerSideFieldValidation"),
-        gates=of_api_server(flags.feature_gates),
+        gates=flags.changed_gates,
         shutdown_delay_us=flags.shutdown_delay_us,
         watch_cache=flags.watch_cache,
         cached=frozenset(name for name, size in flags.watch_cache_sizes.items() if size),

@@ -8,7 +8,7 @@ refused.
 Mirrors  kubernetes v1.25 cmd/kube-apiserver/app/options, apiserver pkg/server/options: defaults of
          v1.25.
 Differs  authorization-mode is Node,RBAC by default, as kubeadm sets it; upstream's default is
-         AlwaysAllow.
+         AlwaysAllow. allow-privileged is true by default, likewise; upstream's default is false.
          With priority and fairness the two limits count as their sum, in seats, and only while
          requests take time (a slow storage, an overload): otherwise a request is over at the
          instant it comes.
@@ -43,7 +43,7 @@ from sim.options.base import (
     switches,
     within,
 )
-from sim.options.gates import OF_API_SERVER, enabled, feature_gates
+from sim.options.gates import NO_PRIVILEGED, OF_API_SERVER, enabled, feature_gates, of_api_server
 from sim.options.metrics import MetricsFlags
 from sim.options.refusals import FRONT, HELP, LOGS, refusals
 from sim.units import MS
@@ -66,7 +66,7 @@ WITHOUT_EFFECT = refusals(
             {short}let-client-certificate {short}let-client-key {short}let-preferred-address-types
         """,
         "a simulated API server has no such part": """
-            allow-privileged apiserver-count audit-webhook-batch-initial-backoff delete-collection-workers
+            apiserver-count audit-webhook-batch-initial-backoff delete-collection-workers
             enable-aggregator-routing
         """,
     }
@@ -261,6 +261,9 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags, MetricsFlags):
         "versions (GROUP/VERSION) and resources (GROUP/VERSION/RESOURCE) that are served, =true or =false; api/all, "
         "api/ga, api/beta, api/alpha",
     )
+    allow_privileged: bool = option(
+        "allow-privileged", boolean, True, "false: privileged containers are refused"
+    )
     not_ready_toleration_s: int = option(
         "default-not-ready-toleration-seconds",
         long_integer,
@@ -326,6 +329,12 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags, MetricsFlags):
         "true: after that it answers new requests with 429 (Retry-After: 5) and ends 2 s after its last request; "
         "false: it refuses connections, and its watches continue for request-timeout",
     )
+
+    @property
+    def changed_gates(self) -> tuple[str, ...]:
+        """The gates with another value than their default, and what acts like one."""
+        gates = of_api_server(self.feature_gates)
+        return gates if self.allow_privileged else (*gates, NO_PRIVILEGED)
 
     @property
     def fair(self) -> bool:

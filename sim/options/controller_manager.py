@@ -40,12 +40,15 @@ from sim.options.base import (
 from sim.options.client_flags import ClientFlags
 from sim.options.cloud import CLOUD, EXTERNAL, CloudSettings, cloud_provider, known_cloud, read_settings
 from sim.options.gates import (
+    DELETION_COST,
     IDENTITY,
     JOB_TRACKING,
+    NO_TOKEN_SECRETS,
     OF_FIELDS,
     OUT_OF_SERVICE,
     POD_DISRUPTION,
     RETROACTIVE_CLASS,
+    SERVER_SIDE_APPLY,
     STORAGE_VERSIONS,
     TERMINATING_CONDITION,
     TIME_ZONE,
@@ -131,7 +134,9 @@ class ControllerManagerOptions(ClientFlags):
     feature_gates: Mapping[str, str] = feature_gates(
         "JobReadyPods",
         "LogarithmicScaleDown",
-        "PodDeletionCost",
+        DELETION_COST,
+        NO_TOKEN_SECRETS,
+        SERVER_SIDE_APPLY,
         TERMINATING_CONDITION,
         TIME_ZONE,
         TOPOLOGY_HINTS,

@@ -69,6 +69,16 @@ DRY_RUN = "DryRun"
 OPENAPI_V3 = "OpenAPIV3"
 STORAGE_HASH = "StorageVersionHash"
 COMPRESSION = "APIResponseCompression"
+DELETION_COST = "PodDeletionCost"
+EXPANDED_DNS = "ExpandedDNSConfig"
+HOST_PROCESS = "WindowsHostProcessContainers"
+HUGE_PAGES = "DownwardAPIHugePages"
+OPENAPI_ENUMS = "OpenAPIEnums"
+NO_TOKEN_SECRETS = "LegacyServiceAccountTokenNoAutoGeneration"
+SERVER_SIDE_APPLY = "ServerSideApply"
+STATIC_BAND = "ServiceIPStaticSubrange"
+# The option allow-privileged=false, which acts on validation like a gate, and is none.
+NO_PRIVILEGED = "allow-privileged=false"
 # In a server's registry while they have another value than their default.
 OF_API_SERVER = (
     *OF_FIELDS,
@@ -104,6 +114,13 @@ OF_API_SERVER = (
     OPENAPI_V3,
     REMAINING_COUNT,
     STORAGE_HASH,
+    DELETION_COST,
+    EXPANDED_DNS,
+    HOST_PROCESS,
+    HUGE_PAGES,
+    OPENAPI_ENUMS,
+    SERVER_SIDE_APPLY,
+    STATIC_BAND,
 )
 # Each sets all gates of a stage that are not set themselves.
 SPECIAL = {ALL_ALPHA: ALPHA, ALL_BETA: BETA}

@@ -1,4 +1,4 @@
-"""Options of the server of a daemon that is no API server: where it listens, and who may ask.
+"""Options of the server of a daemon that is no API server: where it listens, and what it answers.
 
 Turns a probe of another process on the same machine into whether the server answers it.
 

@@ -23,6 +23,7 @@ from sim.api.schema.resource import Resource
 from sim.api.store import Delete, Item, Managed
 from sim.api.types import Obj
 from sim.api.verbs.call import Registry
+from sim.options.gates import SERVER_SIDE_APPLY, is_on
 from sim.units import SECOND, format_time
 
 
@@ -44,15 +45,16 @@ class _Template(NamedTuple):
 
 
 # By naming set, and the gates with rules of their own that are on.
-_templates: dict[tuple[str, tuple[str, ...]], list[_Template]] = {}
+_templates: dict[tuple[tuple[str, tuple[str, ...]], bool], list[_Template]] = {}
 
 
 def bootstrap_roles(registry: Registry, store: LocalStore) -> None:
     """Create the roles and bindings that are missing, and add to others what they lack."""
     chosen = registry.names.naming, tuple(gate for gate in OF_RULES if gate in registry.gates)
-    templates = _templates.get(chosen)
+    tracks = is_on(registry.gates, SERVER_SIDE_APPLY)
+    templates = _templates.get((chosen, tracks))
     if templates is None:
-        templates = _templates[chosen] = [
+        templates = _templates[chosen, tracks] = [
             _template(registry, plural, expected) for plural, expected in bootstrap_policy(*chosen).objects()
         ]
     now_us = registry.wall_us()
@@ -63,7 +65,7 @@ def bootstrap_roles(registry: Registry, store: LocalStore) -> None:
         if item is not None:
             _top_up(registry, store, template, item)
             continue
-        fields = id(template.owners[0].fields)
+        fields = id(template.owners[0].fields) if tracks else 0
         if fields not in owners:
             owners[fields] = _at(template.owners, time_s)
         _create(store, template, created, owners[fields])
@@ -87,7 +89,8 @@ def _template(registry: Registry, plural: str, expected: Obj) -> _Template:
 
 
 def _writer(registry: Registry, resource: Resource, time_s: int) -> ownership.Writer:
-    return ownership.Writer(registry.names.component("apiserver"), resource.api_version, time_s)
+    manager, tracks = registry.names.component("apiserver"), is_on(registry.gates, SERVER_SIDE_APPLY)
+    return ownership.Writer(manager, resource.api_version, time_s, tracks=tracks)
 
 
 def _at(owners: tuple[Managed, ...], time_s: int) -> tuple[Managed, ...]:

@@ -4,12 +4,14 @@ Turns a Secret of type service-account-token, its account and the certificate au
 fields that the Secret lacks, and into the filled Secret.
 
 Mirrors  kubernetes v1.25 pkg/controller/serviceaccount/tokens_controller.go (secretUpdateNeeded,
-         generateTokenIfNeeded, removeSecretReference), pkg/serviceaccount/util.go.
+         generateTokenIfNeeded, removeSecretReference, hasReferencedToken,
+         ensureReferencedToken), pkg/serviceaccount/util.go.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from sim.api.types import Obj
@@ -67,6 +69,32 @@ def token_owner(secret: Obj, names: Names) -> AccountKey:
     """The account that the annotations of a token Secret name; its uid may be absent ("")."""
     key = secret_key(secret, names)
     return AccountKey(key.namespace, key.account, key.account_uid)
+
+
+def has_referenced_token(account: Obj, secrets: Iterable[Obj]) -> bool:
+    """True if an account refers to one of its token Secrets.  secrets: those of the account"""
+    named = {reference.get("name") for reference in account.get("secrets") or ()}
+    return any(secret["metadata"]["name"] in named for secret in secrets)
+
+
+def new_secret(account: Obj, name: str, authority: str, token: str, names: Names) -> Obj:
+    """The token Secret of an account, of this name."""
+    metadata = account["metadata"]
+    values = {TOKEN: token, NAMESPACE: metadata["namespace"], **({CA: authority} if authority else {})}
+    annotations = {
+        names.annotation_service_account_name: metadata["name"],
+        names.annotation_service_account_uid: metadata["uid"],
+    }
+    return {
+        "metadata": {"name": name, "namespace": metadata["namespace"], "annotations": annotations},
+        "type": names.secret_type_service_account,
+        "data": {key: _encoded(value) for key, value in values.items()},
+    }
+
+
+def with_reference(account: Obj, secret: str) -> Obj:
+    """The account with a reference to a Secret."""
+    return {**account, "secrets": [*(account.get("secrets") or ()), {"name": secret}]}
 
 
 def missing_fields(secret: Obj, authority: str) -> list[str]:

@@ -1,5 +1,7 @@
 """Token controller: fills Secrets of type service-account-token and removes those without account.
 
+With the gate LegacyServiceAccountTokenNoAutoGeneration off, it makes one for each account.
+
 Holds: a token is made for the account that exists at that moment, under the name and uid that its
 Secret's annotations give; the controller acts as the controller manager itself, never as a service
 account.
@@ -20,15 +22,20 @@ from actors.controllers.serviceaccount_tokens.decide import (
     SecretKey,
     account_key,
     filled,
+    has_referenced_token,
     is_token_secret,
     missing_fields,
+    new_secret,
     secret_key,
     token_owner,
+    with_reference,
     without_reference,
 )
-from actors.controllers.shared.shell import Env, aggregate, retry_on_conflict, run_workers
+from actors.controllers.shared.shell import RETRY_US, Env, aggregate, retry_on_conflict, run_workers
 from sim.api.auth.account_tokens import legacy_claims
+from sim.api.generated_names import generated_name
 from sim.api.types import Obj, Reply
+from sim.options.gates import NO_TOKEN_SECRETS, enabled
 from sim.units import MS
 
 CLIENT = "tokens-controller"
@@ -54,6 +61,9 @@ class TokenController:
         self._secrets.add_index(ACCOUNT_INDEX, self._account_of)
         self._account_queue = env.queue("serviceaccount_tokens_service")
         self._secret_queue = env.queue("serviceaccount_tokens_secret")
+        self._generates = not enabled(env.options.feature_gates, NO_TOKEN_SECRETS)
+        self._random = env.ctx.stream("names of token secrets")
+        self._made: dict[str, list[Obj]] = {}  # by the uid of their account
 
     async def run(self) -> None:
         """Start the handlers and the workers."""
@@ -91,14 +101,70 @@ class TokenController:
             self._secret_queue.add(secret_key(secret, self._names))
 
     async def _sync_account(self, key: AccountKey) -> str | None:
-        """Delete the Secrets of an account that is gone."""
-        if self._cached_account(key.namespace, key.name, key.uid) is not None:
-            return None
+        """Delete the Secrets of an account that is gone; make one for an account that has none,
+        if the gate says so.
+        """
+        account = self._cached_account(key.namespace, key.name, key.uid)
+        if account is not None:
+            return await self._ensure_token(account) if self._generates else None
         errors: list[str] = []
+        self._made.pop(key.uid, None)
         for secret in self._secrets.by_index(ACCOUNT_INDEX, "/".join(key)):
             error = await self._delete(secret_key(secret, self._names))
             errors += [error] if error else []
         return aggregate(errors)
+
+    def _has_token(self, account: Obj) -> bool:
+        known = {each["metadata"]["uid"]: each for each in self._made.get(account["metadata"]["uid"], ())}
+        cached = self._secrets.by_index(ACCOUNT_INDEX, "/".join(account_key(account)))
+        return has_referenced_token(account, [*known.values(), *cached])
+
+    async def _ensure_token(self, account: Obj) -> str | None:
+        metadata = account["metadata"]
+        namespace, name = metadata["namespace"], metadata["name"]
+        if self._has_token(account):
+            return None
+        live = await self._client.get("serviceaccounts", namespace, name)
+        if not live.ok:
+            return live.message
+        if live.obj["metadata"]["resourceVersion"] != metadata["resourceVersion"]:
+            return "the account in the cache is not the newest one"
+        made = generated_name(f"{name}-token-", self._random.getrandbits)
+        token = self._env.sign_token(legacy_claims(self._names, account, made))
+        secret = new_secret(account, made, self._env.root_ca.pem, token, self._names)
+        created = await self._client.create("secrets", namespace, secret)
+        if not created.ok:
+            causes = ((created.body or {}).get("details") or {}).get("causes") or ()
+            ends = any(each.get("reason") == "NamespaceTerminating" for each in causes)
+            return None if ends else created.message
+        # It counts before the cache shows it, or the update of the account would lead to another.
+        self._made.setdefault(metadata["uid"], []).append(created.obj)
+        return await self._refer(live.obj, created.obj)
+
+    async def _refer(self, live: Obj, secret: Obj) -> str | None:
+        """Add the reference to a new Secret; without it the Secret is deleted again."""
+        known: list[Obj] = [live]
+        added = False
+
+        async def attempt() -> Reply:
+            nonlocal added
+            metadata = live["metadata"]
+            if not known:
+                found = await self._client.get("serviceaccounts", metadata["namespace"], metadata["name"])
+                if not found.ok:
+                    return found
+                if found.obj["metadata"]["uid"] != metadata["uid"] or self._has_token(found.obj):
+                    return found
+                known.append(found.obj)
+            account = with_reference(known.pop(), secret["metadata"]["name"])
+            reply = await self._client.update("serviceaccounts", account)
+            added = added or reply.ok
+            return reply
+
+        reply = await retry_on_conflict(self._env.ctx, RETRY_US, attempt)
+        if not added:
+            await self._delete(secret_key(secret, self._names))
+        return None if reply.ok or reply.reason in ("Conflict", "NotFound") else reply.message
 
     async def _sync_secret(self, key: SecretKey) -> str | None:
         if not key.account:

@@ -20,12 +20,11 @@ from collections.abc import Collection
 from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import Errors, FieldError
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
-from sim.api.kinds.common.pods.gates import host_user_errors
-from sim.api.kinds.kind import Kind
+from sim.api.kinds.common.pods.gated_rules import CHANGE_RULES, gated_errors
+from sim.api.kinds.kind import NOTHING, Kind
 from sim.api.objects import get_in
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
-from sim.options.gates import USER_NAMESPACES
 
 __all__ = ["FieldError", "validate_create", "validate_update"]
 
@@ -51,7 +50,7 @@ def validate_create(resource: Resource, obj: Obj, gates: Collection[str] = ()) -
     if gates and kind.gated_rules is not None:
         rule = kind.gated_rules(gates)[0]
     errors = rule(obj) if rule is not None else []
-    errors += _of_pods(kind, obj, gates)
+    errors = _of_pods(kind, errors, obj, NOTHING, gates)
     if errors or (rule is not None and not kind.general_metadata):  # which checks metadata
         return errors
     return object_meta(obj["metadata"], resource.namespaced, text.segment, core=False)
@@ -76,11 +75,12 @@ def validate_update(
     if gates and kind.gated_rules is not None:
         rules = kind.gated_rules(gates)[1]
     rule = rules.get(subresource)
-    return errors if rule is None else errors + rule(new, old) + _of_pods(kind, new, gates)
+    return errors if rule is None else _of_pods(kind, errors + rule(new, old), new, old, gates)
 
 
-def _of_pods(kind: Kind, obj: Obj, gates: Collection[str]) -> Errors:
-    """Errors of the pod spec that come with gates."""
-    if USER_NAMESPACES not in gates or not kind.pod_spec:
-        return []
-    return host_user_errors(get_in(obj, kind.pod_spec) or {}, ".".join(kind.pod_spec))
+def _of_pods(kind: Kind, errors: Errors, new: Obj, old: Obj, gates: Collection[str]) -> Errors:
+    """The errors as the gates have them, of which some concern pod specs."""
+    if not kind.pod_spec or CHANGE_RULES.isdisjoint(gates):
+        return errors
+    spec, before = get_in(new, kind.pod_spec) or NOTHING, get_in(old, kind.pod_spec) or NOTHING
+    return gated_errors(errors, spec, before, ".".join(kind.pod_spec), gates)

@@ -23,7 +23,7 @@ from sim.api.openapi.custom_paths import custom_paths
 from sim.api.openapi.operations import SECURITY, SECURITY_V3, newer
 from sim.api.openapi.order import sorted_maps
 from sim.api.openapi.paths import documents, paths_of
-from sim.api.openapi.schemas import V2, V3, definition_v2, definition_v3
+from sim.api.openapi.schemas import V2, V3, definition_v2, definition_v3, without_enums
 from sim.api.schema.discovery import fixed_versions
 from sim.api.schema.field_schemas import META, definitions, raw_definition
 from sim.api.schema.resource import Resource
@@ -75,12 +75,18 @@ def _v3_document(paths: Body, schemas: Body, info: Body | None = None) -> bytes:
     return escaped(msgspec.json.encode(document))
 
 
-def _schemas(content: Any, names: Names, *, apart: Collection[str] = ()) -> Body:
+def _schemas(content: Any, scheme: Scheme, *, apart: Collection[str] = ()) -> Body:
     """The definitions that parts of a document refer to.
 
     apart: names of those that are known already
     """
-    return {name: definition_v3(name, names) for name in reached(content) if name not in apart}
+    found = {name: definition_v3(name, scheme.names) for name in reached(content) if name not in apart}
+    return _without_enums(found, scheme)
+
+
+def _without_enums(known: Body, scheme: Scheme) -> Body:
+    """Definitions as the gate OpenAPIEnums has them (apiserver pkg/util/openapi/enablement.go)."""
+    return known if scheme.enums else {name: without_enums(each) for name, each in known.items()}
 
 
 def openapi_v3(scheme: Scheme, group: str, version: str) -> bytes | None:
@@ -98,7 +104,7 @@ def _custom_v3(scheme: Scheme, served: Served, group: str, version: str) -> byte
     metadata = {"$ref": f"{V3}{META}ObjectMeta"}  # a dependency of every kind, free ones too
     known = {
         name: {key: value for key, value in schema.items() if key != "x-kubernetes-group-version-kind"}
-        for name, schema in _schemas([paths, metadata], scheme.names, apart=own).items()
+        for name, schema in _schemas([paths, metadata], scheme, apart=own).items()
     }
     return _v3_document(
         paths,
@@ -114,7 +120,7 @@ def _fixed_v3(scheme: Scheme, group: str, version: str) -> bytes | None:
         return None
     root = f"/apis/{group}/{version}/" if group else f"/api/{version}/"
     paths = {root: documents(scheme)[root], **_paths(resources, scheme.names)}
-    return _v3_document(paths, _schemas(paths, scheme.names))
+    return _v3_document(paths, _schemas(paths, scheme))
 
 
 def openapi_v3_of_discovery(scheme: Scheme, path: str) -> bytes | None:
@@ -131,7 +137,7 @@ def _discovery_v3(scheme: Scheme, path: str) -> bytes | None:
     }
     if not found or path == "api/v1" or (path.startswith("apis/") and path.count("/") > 1):
         return None
-    return _v3_document(found, _schemas(found, scheme.names))
+    return _v3_document(found, _schemas(found, scheme))
 
 
 # The documents that do not describe a group version.
@@ -198,7 +204,9 @@ def _v2_document(scheme: Scheme, served: Served) -> Body:
     custom = [r for r in served.resources if r.established]
     fixed = {**documents(scheme), **_paths(scheme.resources, scheme.names)}
     first = f"/apis/{scheme.names.group(FIRST_GROUP)}/"
-    known = {name: definition_v2(name, scheme.names) for name in reached(fixed)}
+    known = _without_enums(
+        {name: definition_v2(name, scheme.names) for name in reached(fixed)}, scheme
+    )
     return {
         "swagger": "2.0",
         "info": _info(),

@@ -179,6 +179,9 @@ def _clean(raw: Body, names: Names) -> Body:
     return out
 
 
+_ENUM_HEADER = "Possible enum values:"
+
+
 def _enumerated(schema: Body, name: str) -> Body:
     """The schema with the enums of its fields; a description ends with the allowed values."""
     short = short_name(name)
@@ -186,9 +189,31 @@ def _enumerated(schema: Body, name: str) -> Body:
         values = ENUMS.get((short, field))
         if values is not None:
             listed = "\n".join(f' - `"{value}"`' for value in values)
-            text = f"{below['description'].rstrip()}\n\nPossible enum values:\n{listed}"
+            text = f"{below['description'].rstrip()}\n\n{_ENUM_HEADER}\n{listed}"
             schema["properties"][field] = {**below, "description": text, "enum": list(values)}
     return schema
+
+
+def without_enums(schema: Body) -> Body:
+    """The schema without allowed values, in fields and in their descriptions.
+
+    Quirk: the empty line before the values stays.
+    """
+    out: Body = {}
+    for key, value in schema.items():
+        if key == "enum":
+            continue
+        if key == "description":
+            out[key] = value.partition(_ENUM_HEADER)[0]
+        elif key == "properties":
+            out[key] = {field: without_enums(below) for field, below in value.items()}
+        elif key in ("items", "additionalProperties") and isinstance(value, dict):
+            out[key] = without_enums(value)
+        elif key == "allOf":
+            out[key] = [without_enums(each) for each in value]
+        else:
+            out[key] = value
+    return out
 
 
 # --- defaults -------------------------------------------------------------------------------------

@@ -57,12 +57,16 @@ FIELDS_TYPE = "FieldsV1"  # the only form of sets
 
 
 class Writer(msgspec.Struct, frozen=True):
-    """The manager of a write, the version and subresource of the request, and Unix time in seconds."""
+    """The manager of a write, the version and subresource of the request, and Unix time in seconds.
+
+    tracks: False while server-side apply is off, so that no fields have owners
+    """
 
     manager: str
     api_version: str
     time_s: int
     subresource: str = ""
+    tracks: bool = True
 
 
 class Version(NamedTuple):
@@ -96,7 +100,7 @@ def on_create(
     reset: fields that this kind never takes from a create (`reset_fields`)
     registered: as of `of_registered`
     """
-    if not node.typed and type_errors(node, obj):
+    if not writer.tracks or (not node.typed and type_errors(node, obj)):
         return ()  # upstream ignores ownership of values that it cannot compare
     given = given_record(obj)
     if given:
@@ -129,6 +133,8 @@ def on_update(
 
     The time of an entry changes only when its writer adds or changes a value.
     """
+    if not writer.tracks:
+        return ()
     if not managed or old is new:
         return managed
     managed = tuple([entry for entry in managed if entry.fields])

@@ -69,6 +69,7 @@ class Scheme:
 
     off: resources that are not served, None: those that are off by default; by name they are still
         found
+    enums: False if documents leave out which values fields of fixed kinds may have
     more: the resources that definitions add; searched after the table
     fixed: the scheme of the table alone, the key of memos that depend on no definition
     """
@@ -78,8 +79,10 @@ class Scheme:
         names: Names,
         off: frozenset[tuple[str, str, str]] | None = None,
         kinds: tuple[Kind, ...] = KINDS,
+        enums: bool = True,
     ) -> None:
         self.names = names
+        self.enums = enums
         self.more: More = _Nothing()
         self.fixed = self
         off = off_by_default(names) if off is None else off

@@ -46,13 +46,24 @@ from sim.api.verbs.call import (
     internal,
     parse_revision,
 )
-from sim.api.verbs.single import Record, create_object, reset_of, tidied, update_object
+from sim.api.verbs.single import (
+    Record,
+    create_object,
+    reset_of,
+    tidied,
+    unsupported_patch,
+    update_object,
+)
 from sim.api.verbs.versions import versions_of
 
 
 def is_apply(call: Call) -> bool:
-    """True if the request is a server-side apply."""
-    return call.request.content_type.startswith(call.registry.names.media_apply_patch)
+    """True if the request is a server-side apply, which is refused while the feature is off."""
+    if not call.request.content_type.startswith(call.registry.names.media_apply_patch):
+        return False
+    if not call.writer().tracks:
+        raise unsupported_patch(call) if call.resource.custom else Refusal.of(status.unsupported_patch())
+    return True
 
 
 def patch(call: Call) -> Steps:

@@ -35,6 +35,7 @@ from sim.api.status import invalid
 from sim.api.store import Answer, Item, Op, Unavailable
 from sim.api.types import Json, Obj, Reply, Request, UserInfo
 from sim.ident import Names
+from sim.options.gates import SERVER_SIDE_APPLY, is_on
 from sim.units import SECOND, format_time, not_unsigned, parse_unsigned
 
 Steps = Generator[Op, Answer, Reply]
@@ -211,6 +212,7 @@ class Call:
             api_version=self.resource.api_version,
             time_s=self.registry.wall_us() // SECOND,
             subresource=self.subresource,
+            tracks=is_on(self.registry.gates, SERVER_SIDE_APPLY),
         )
 
     @property

@@ -142,7 +142,7 @@ def _scale_source(call: Call) -> Callable[[Item], Obj]:
         given = _given(call, kind)
         return lambda item: given
     media = call.request.content_type.partition(";")[0].strip()
-    if media == names.media_apply_patch:
+    if media == names.media_apply_patch and call.writer().tracks:
         raise internal(
             "failed to create manager for existing fields: failed to convert live object (/; autoscaling/v1, Kind=Scale) "
             "to proper version: request to convert CR to an invalid group/version: autoscaling/v1"

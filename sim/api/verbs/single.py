@@ -76,6 +76,7 @@ from sim.api.verbs.call import (
     written,
 )
 from sim.api.verbs.versions import as_stored, registered_in, versions_of
+from sim.options.gates import STATIC_BAND, is_on
 from sim.units import parse_unsigned
 
 Transform = Callable[[Item], Obj]
@@ -277,7 +278,8 @@ def _allocated(call: Call, allocate: Allocate, obj: Obj, old: Obj | None) -> Gen
     """The object with the addresses and ports that its kind allocates."""
     registry = call.registry
     try:
-        ranges = Ranges(registry.service_cidr, registry.bits, call.dry_run, registry.node_ports)
+        band = is_on(registry.gates, STATIC_BAND)
+        ranges = Ranges(registry.service_cidr, registry.bits, call.dry_run, registry.node_ports, band)
         return (yield from allocate(call.resource.prefix, obj, old, ranges))
     except ServiceRefusal as refusal:
         if refusal.bare:
@@ -611,7 +613,7 @@ def unsupported_patch(call: Call) -> Refusal:
         names.media_json_patch,
         names.media_merge_patch,
         *(() if call.resource.custom else (names.media_strategic_patch,)),
-        names.media_apply_patch,
+        *((names.media_apply_patch,) if call.writer().tracks else ()),
     )
     text = (
         f"the body of the request was in an unknown format - accepted media types include: {', '.join(kinds)}"

@@ -1,5 +1,5 @@
-"""A cluster at one instant: in numbers, by the names of its objects, by what its components answer, and as a
-table for notebooks.
+"""A cluster at one instant: in numbers, by the names of its objects, by what its components answer,
+and as a table for notebooks.
 
 Functions from the state of a cluster to values and HTML; they change nothing.
 """

@@ -27,7 +27,6 @@ from sim.app.serving.identities import (
 from sim.app.serving.metrics_page import metrics_text
 from sim.app.serving.profiler import Profiler
 from sim.app.version import version
-from sim.options.gates import COMPRESSION
 from sim.wire.http.app import Front
 from sim.wire.http.audited import HttpAudit
 from sim.wire.http.documents import Documents
@@ -106,7 +105,7 @@ def make_front(
         documents,
         counts,
         audit,
-        compresses=COMPRESSION not in options.gates,
+        gates=options.gates,
         profile=Profiler().profile if options.profiling else None,
     )
 

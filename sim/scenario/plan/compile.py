@@ -24,8 +24,8 @@ from sim.api.schema.scheme import Scheme
 from sim.api.selectors import SelectorError, parse_labels
 from sim.errors import InputError, Problems, each_error
 from sim.ident import NAMES
-from sim.options.base import mapping, raw_option
-from sim.options.gates import of_api_server
+from sim.options.base import boolean, mapping, raw_option
+from sim.options.gates import NO_PRIVILEGED, of_api_server
 from sim.options.storage_drivers import StoragePlan, driver_process
 from sim.scenario.check import references, soundness
 from sim.scenario.check.expectation_windows import Windows
@@ -630,11 +630,13 @@ def in_order(errors: Sequence[InputError], file: str) -> list[InputError]:
 
 
 def _gates(flags: Mapping[str, Any]) -> tuple[str, ...]:
-    """Feature gates that the flags of the API servers enable; `sim.app.options` reports errors."""
+    """What the flags of the API servers change about rules; `sim.app.options` reports errors."""
     try:
-        return of_api_server(mapping(raw_option(flags, "feature-gates") or ""))
-    except ValueError:
+        gates = of_api_server(mapping(raw_option(flags, "feature-gates") or ""))
+        privileged = boolean(True if (given := raw_option(flags, "allow-privileged")) is None else given)
+    except (KeyError, ValueError):
         return ()
+    return gates if privileged else (*gates, NO_PRIVILEGED)
 
 
 def _identity(obj: Mapping[str, Any]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import gzip
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -34,6 +34,7 @@ from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.api.verbs import connect
 from sim.kernel import OutsideRequest
+from sim.options.gates import COMPRESSION
 from sim.units import SECOND, parse_duration_us
 from sim.wire.http import negotiation, rendering, routing
 from sim.wire.http.audited import AuditedExchange, HttpAudit
@@ -46,7 +47,7 @@ from sim.wire.http.impersonation import Impersonation, impersonated
 from sim.wire.http.judging import judged
 from sim.wire.http.measures.counts import Counts
 from sim.wire.http.negotiation import Form, NotAcceptable, accepts_gzip, has_table
-from sim.wire.http.options import BadOption, check_options, manager_of
+from sim.wire.http.options import BadOption, check_gates, check_options, manager_of
 from sim.wire.http.pages import pprof
 from sim.wire.http.pages.content import Content, http_time, serve, year_after
 from sim.wire.http.pages.document import NO_PAGE, NO_SNIFF, Document
@@ -121,10 +122,10 @@ class Front:
         counts: Counts,
         audit: HttpAudit | None = None,
         *,
-        compresses: bool = True,
+        gates: Collection[str] = (),
         profile: Callable[[int], Awaitable[bytes]] | None = None,
     ) -> None:
-        """compresses: False if the gate APIResponseCompression is off
+        """gates: feature gates with another value than their default
 
         profile: measures this program for some seconds; None if it must not be measured
         """
@@ -137,7 +138,7 @@ class Front:
         self._documents = documents
         self._counts = counts
         self._audit = audit
-        self._compresses = compresses
+        self._gates = gates
         self._profile = profile
         self._served = 0
         self._threads = trio.CapacityLimiter(1)
@@ -374,6 +375,7 @@ class Front:
         content = headers.get("content-type")
         warnings: tuple[str, ...] = ()
         twice: list[str] = []
+        check_gates(names, target, content, exchange.query, self._gates)
         if target.verb in WRITES:
             raw = await _read(exchange)
             body = await self._aside(len(raw), partial(json_text, names, target, content, raw, twice))
@@ -400,7 +402,7 @@ class Front:
         # YAML is printed node by node, some 8 us each.
         size = len(reply.items or ()) * ITEM_BYTES if form.media == names.media_yaml else 0
         response = self._response(await self._aside(size, rendering.prepare(view, reply)))
-        response.compressed_from = COMPRESSED_FROM if self._compresses else 0
+        response.compressed_from = 0 if COMPRESSION in self._gates else COMPRESSED_FROM
         return response
 
     async def _connect(

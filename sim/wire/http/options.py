@@ -6,7 +6,7 @@ Mirrors  kubernetes v1.25 apimachinery pkg/apis/meta/v1/validation (ValidateCrea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from sim.api import status
@@ -17,6 +17,7 @@ from sim.api.types import Obj
 from sim.api.verbs.call import is_true
 from sim.api.verbs.delete import delete_option_errors
 from sim.ident import Names
+from sim.options.gates import DRY_RUN, SERVER_SIDE_APPLY, is_on
 from sim.units import not_whole, parse_whole
 from sim.wire.http.routing import Target, parse_query, query_pairs
 
@@ -43,6 +44,17 @@ class _Cause:
     reason: str
     field: str
     message: str
+
+
+def check_gates(names: Names, target: Target, content: str, query: str, gates: Collection[str]) -> None:
+    """Refuse a write that needs a feature that is off, before its body is read.  Raises BadOption."""
+    if target.verb not in _KINDS:
+        return
+    applies = target.verb == "patch" and content.partition(";")[0].strip() == names.media_apply_patch
+    if applies and not target.resource.custom and not is_on(gates, SERVER_SIDE_APPLY):
+        raise BadOption(status.unsupported_patch())
+    if not is_on(gates, DRY_RUN) and any(key == "dryRun" for key, _ in query_pairs(query)):
+        raise BadOption(status.bad_request("the dryRun feature is disabled"))
 
 
 def check_options(names: Names, target: Target, content: str, query: str, body: bytes | None) -> None:

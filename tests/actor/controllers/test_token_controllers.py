@@ -96,6 +96,25 @@ async def test_removed_token_is_made_again() -> None:
         assert (await data_of(found))["token"] == token
 
 
+async def test_account_gets_a_secret_while_the_gate_against_it_is_off() -> None:
+    """To see it fail: let the controller ignore the gate, or forget the Secret that it made."""
+    gates = {"feature_gates": {"LegacyServiceAccountTokenNoAutoGeneration": "false"}}
+    for options in ({}, gates):
+        async with world(FILLER, **options) as found:
+            await found.create("serviceaccounts", account())
+            await found.settle(2 * SECOND)
+            made = await found.names("secrets")
+            references = (await found.get("serviceaccounts", "robot")).get("secrets") or []
+            assert [each["name"] for each in references] == made
+            assert len(made) == (1 if options else 0)
+            if options:
+                assert made[0].startswith("robot-token-")
+                assert claims_of((await data_of(found, made[0]))["token"])
+                await found.delete("secrets", made[0])
+                await found.settle(2 * SECOND)
+                assert await found.names("secrets") not in ([], made)
+
+
 async def test_secret_without_account_is_deleted() -> None:
     async with world(FILLER) as found:
         await found.create("secrets", token_secret(owner="absent"))

@@ -42,7 +42,7 @@ _POD_FIELDS = (
     "metadata.namespace",
     "metadata.uid",
 )
-_RESOURCES = (
+RESOURCES = (
     "limits.cpu",
     "limits.ephemeral-storage",
     "limits.memory",
@@ -286,9 +286,9 @@ def resource_reference(reference: Obj, field: str, volume: bool) -> Errors:
         errors.append(required(f"{field}.containerName"))
     elif not resource:
         errors.append(required(f"{field}.resource"))
-    elif resource not in _RESOURCES and not resource.startswith(huge):
-        errors.append(unsupported(f"{field}.resource", resource, _RESOURCES))
-    if resource in _RESOURCES or resource.startswith(huge):
+    elif resource not in RESOURCES and not resource.startswith(huge):
+        errors.append(unsupported(f"{field}.resource", resource, RESOURCES))
+    if resource in RESOURCES or resource.startswith(huge):
         errors += _divisor(resource, reference.get("divisor"), f"{field}.divisor")
     return errors
 

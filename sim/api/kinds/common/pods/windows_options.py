@@ -4,7 +4,8 @@ Turns security contexts into field errors.
 
 Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go:
          validateWindowsSecurityContextOptions, validateWindows, validateWindowsHostProcessPod.
-Differs  privileged containers are always allowed, so host processes are too.
+Differs  whether privileged containers are allowed, and so host processes, is judged in
+         `gated_rules`.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def only_linux_knows(spec: Obj, field: str) -> Errors:
             given, at = security.get(key), f"{field}.securityContext.{key}"
         if given is not None and given != []:
             errors.append(forbidden(at, "cannot be set for a windows pod"))
-    for container, at in _containers(spec, field):
+    for container, at in visited_containers(spec, field):
         security = container.get("securityContext") or {}
         errors += [
             forbidden(f"{at}.securityContext.{key}", "cannot be set for a windows pod")
@@ -122,18 +123,18 @@ def only_windows_knows(spec: Obj, field: str) -> Errors:
     """Errors of fields that only Windows has, in a pod for Linux."""
     return [
         forbidden(f"{at}.securityContext.windowsOptions", "windows options cannot be set for a linux pod")
-        for holder, at in ((spec, field), *_containers(spec, field))
+        for holder, at in ((spec, field), *visited_containers(spec, field))
         if (holder.get("securityContext") or {}).get("windowsOptions") is not None
     ]
 
 
 def host_processes(spec: Obj, field: str) -> Errors:
     """Errors of a pod in which some containers are host processes and others are not."""
-    whole = _is_host_process(spec)
+    whole = is_host_process(spec)
     errors: Errors = []
     count = among = 0
-    for container, at in _containers(spec, field):
-        own = _is_host_process(container)
+    for container, at in visited_containers(spec, field):
+        own = is_host_process(container)
         count += 1
         among += bool(whole if own is None else own)
         if None not in (whole, own) and whole is not own:
@@ -152,11 +153,12 @@ def host_processes(spec: Obj, field: str) -> Errors:
     return errors
 
 
-def _is_host_process(holder: Obj) -> Any:
+def is_host_process(holder: Obj) -> Any:
+    """What a pod or a container says of itself; None for nothing."""
     return ((holder.get("securityContext") or {}).get("windowsOptions") or {}).get("hostProcess")
 
 
-def _containers(spec: Obj, field: str) -> Iterator[tuple[Obj, str]]:
+def visited_containers(spec: Obj, field: str) -> Iterator[tuple[Obj, str]]:
     """Containers of all sorts, in the order in which upstream visits them."""
     for key in ("initContainers", "containers", "ephemeralContainers"):
         for i, container in enumerate(spec.get(key) or ()):

@@ -47,12 +47,14 @@ class Ranges:
     """The ranges that Services get addresses and ports from.
 
     lax: True for a dry run, which accepts addresses in use and ports out of range
+    static_band: True if the first addresses are given only when all others are in use
     """
 
     cidr: str
     bits: Callable[[int], int]
     lax: bool = False
     ports: range = NODE_PORTS
+    static_band: bool = True
 
 
 def prepare_service(prefix: str, obj: Obj, old: Obj | None, ranges: Ranges) -> Generator[Op, Answer, Obj]:
@@ -280,8 +282,7 @@ def _take_ip(wanted: str, taken: dict[str, None], ranges: Ranges) -> str:
         return wanted
     size = network.num_addresses - 2  # without network and broadcast
     first = int(network.network_address) + 1
-    # allocator.go: static addresses live below the offset, random ones start above it
-    offset = 0 if size < 16 else min(max(16, size // 16), 256)
+    offset = _static_addresses(network.num_addresses) if ranges.static_band else 0
     for low, count in ((offset, size - offset), (0, offset)):
         start = ranges.bits(32) % count if count else 0
         for step in range(count):
@@ -289,6 +290,13 @@ def _take_ip(wanted: str, taken: dict[str, None], ranges: Ranges) -> str:
             if address not in taken:
                 return address
     raise ServiceRefusal([], failure="failed to allocate a serviceIP: range is full")
+
+
+def _static_addresses(size: int) -> int:
+    """How many addresses of a network are left to Services that name theirs
+    (calculateRangeOffset).
+    """
+    return 0 if size <= 16 else min(max(16, size // 16), 256)
 
 
 def _shown(values: list[Any]) -> str:

@@ -174,3 +174,11 @@ def test_connecting_subresources_have_an_operation_for_each_method():
         ("path", "path"),
         ("path", "query"),
     ]
+
+
+def test_documents_name_no_allowed_values_while_the_gate_is_off():
+    off = Scheme(NAMES["kubernetes"], enums=False)
+    for scheme, named in ((SCHEME, True), (off, False)):
+        for text in (openapi_v2(scheme), openapi_v3(scheme, "", "v1")):
+            assert text is not None
+            assert (b"Possible enum values" in text, b'"enum":[' in text) == (named, named)
