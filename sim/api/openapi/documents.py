@@ -204,9 +204,7 @@ def _v2_document(scheme: Scheme, served: Served) -> Body:
     custom = [r for r in served.resources if r.established]
     fixed = {**documents(scheme), **_paths(scheme.resources, scheme.names)}
     first = f"/apis/{scheme.names.group(FIRST_GROUP)}/"
-    known = _without_enums(
-        {name: definition_v2(name, scheme.names) for name in reached(fixed)}, scheme
-    )
+    known = _without_enums({name: definition_v2(name, scheme.names) for name in reached(fixed)}, scheme)
     return {
         "swagger": "2.0",
         "info": _info(),
