@@ -226,9 +226,9 @@ class Handlers:
     def _delete_collection(self, call: Call) -> Steps:
         matches = select(self._scheme, call).matches
         options = call.options
-        verbs_list.parse_list_revision(options.get("resourceVersion", ""), False)
-        plan = verbs_list.plan_list({k: v for k, v in options.items() if k != "resourceVersion"}, True)
         how = verbs_delete.checked_options(call)
+        verbs_list.plan_list(options, self._caches.of(call.resource).direct)
+        plan = verbs_list.plan_list({k: v for k, v in options.items() if k != "resourceVersion"}, True)
         listed = yield from verbs_list.list_stored(call, plan, matches)
         return (yield from verbs_delete.delete_collection(call, listed, how))
 

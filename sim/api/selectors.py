@@ -440,6 +440,12 @@ def parse_fields(resource: Resource, text: str) -> FieldSelector:
     return FieldSelector(tuple(requirements))
 
 
+def check_fields(text: str) -> None:
+    """Raises SelectorError if the text is no field selector, of whatever resource."""
+    if text:
+        _terms(text)
+
+
 def name_in_selector(text: str) -> str:
     """The only metadata.name that a field selector allows; "" if it allows any or is malformed."""
     try:

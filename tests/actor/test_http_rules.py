@@ -406,6 +406,31 @@ async def test_object_of_any_content_may_nest_as_deep_as_upstream_reads() -> Non
         assert (await client.patch(url, content=body, headers=apply_type)).status_code == 201
 
 
+async def test_options_are_checked_in_the_order_of_each_verb() -> None:
+    """Of an update before its media type, of a create and of what selects for deletion, after it."""
+    picture = {"Content-Type": "image/webp"}
+    async with served() as (_, client):
+
+        async def code(method: str, query: str, name: str = "", body: bytes = b"{}", **headers: str) -> int:
+            url = f"{MAPS}{name}?{query}"
+            answer = await client.request(method, url, content=body, headers={**picture, **headers})
+            return int(answer.status_code)
+
+        assert await code("PUT", "dryRun=x", "/n") == 422
+        assert await code("POST", "dryRun=x") == 415
+        yaml = {"Content-Type": "application/yaml"}
+        assert await code("POST", "dryRun=x", body=b"a: [", **yaml) == 422
+        assert await code("DELETE", "labelSelector=%25") == 400
+        assert await code("DELETE", "limit=1") == 415
+        mismatch = "resourceVersionMatch=x"
+        assert await code("GET", mismatch, body=b"") == 422
+        for unreadable in ("labelSelector=%25", "fieldSelector=x", "timeoutSeconds=null", "limit=x"):
+            assert await code("GET", f"{unreadable}&{mismatch}", body=b"") == 400
+        json_type = {"Content-Type": "application/json"}
+        orphan = b'{"orphanDependents":false,"propagationPolicy":""}'
+        assert await code("DELETE", "resourceVersion=x", body=orphan, **json_type) == 422
+
+
 async def test_logs_are_an_empty_folder_for_clients_that_accept_any_form() -> None:
     async with served() as (_, client):
         assert (await client.get("/logs", headers={"Accept": "application/json"})).status_code == 406

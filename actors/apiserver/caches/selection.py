@@ -52,13 +52,12 @@ def select(scheme: Scheme, call: Call) -> Selection:
     if request.name:  # a watch of one object by its path
         field_text = f"metadata.name={request.name}"
     if options:
-        verbs_list.parse_limit(options)
+        group = scheme.names.group("meta")
+        verbs_list.check_list_options(options, group, watching=request.verb == "watch")
     if not label_text and not field_text:
-        verbs_list.check_match(options, scheme.names.group("meta"), watching=request.verb == "watch")
         return EVERYTHING
     try:
         labels = selectors.parse_labels(label_text)
-        verbs_list.check_match(options, scheme.names.group("meta"), watching=request.verb == "watch")
         fields = selectors.parse_fields(call.resource, field_text)
     except selectors.SelectorError as error:
         raise bad_request(str(error)) from None

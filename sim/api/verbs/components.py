@@ -11,7 +11,7 @@ from sim.api.kinds.core.component_status import Answer, Component, components, s
 from sim.api.store import Item
 from sim.api.types import Reply, UserInfo
 from sim.api.verbs.call import Call, Refusal, Steps, bad_request
-from sim.api.verbs.list import parse_limit
+from sim.api.verbs.list import check_list_options
 
 
 def get_component(call: Call) -> Steps:
@@ -28,7 +28,7 @@ def get_component(call: Call) -> Steps:
 def list_components(call: Call) -> Steps:
     """GET componentstatuses."""
     yield from ()
-    parse_limit(call.options)
+    check_list_options(call.options, call.registry.names.group("meta"))
     try:
         labels = selectors.parse_labels(call.options.get("labelSelector", ""))
         fields = selectors.parse_fields(call.resource, call.options.get("fieldSelector", ""))

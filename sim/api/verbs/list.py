@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.api import status
+from sim.api import selectors, status
 from sim.api.schema.field_validation import go_kind
 from sim.api.schema.json_text import parse
 from sim.api.store import Compacted, FutureRevision, Item, Page, Range, Unavailable
@@ -83,6 +83,22 @@ def check_match(options: Mapping[str, str], group: str, watching: bool = False) 
         causes.append(_Cause("FieldValueForbidden", text))
     if causes:
         raise Refusal.of(status.invalid(group, "ListOptions", "", causes))
+
+
+def check_list_options(options: Mapping[str, str], group: str, watching: bool = False) -> None:
+    """Raises a refusal of options that no list can have, in upstream's order: what is no number,
+    what is no selector, and then how they fit each other (get.go, delete.go).
+    """
+    timeout = options.get("timeoutSeconds", "")
+    if timeout and parse_whole(timeout) is None:
+        raise bad_request(not_whole(timeout))
+    parse_limit(options)
+    try:
+        selectors.parse_labels(options.get("labelSelector", ""))
+        selectors.check_fields(options.get("fieldSelector", ""))
+    except selectors.SelectorError as error:
+        raise bad_request(str(error)) from None
+    check_match(options, group, watching)
 
 
 def parse_limit(options: Mapping[str, str]) -> int:

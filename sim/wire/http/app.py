@@ -47,7 +47,7 @@ from sim.wire.http.impersonation import Impersonation, impersonated
 from sim.wire.http.judging import judged
 from sim.wire.http.measures.counts import Counts
 from sim.wire.http.negotiation import Form, NotAcceptable, accepts_gzip, has_table
-from sim.wire.http.options import BadOption, check_gates, check_options, manager_of
+from sim.wire.http.options import BadOption, check_gates, check_list, check_options, manager_of
 from sim.wire.http.pages import pprof
 from sim.wire.http.pages.content import Content, http_time, serve, year_after
 from sim.wire.http.pages.document import NO_PAGE, NO_SNIFF, Document
@@ -377,8 +377,14 @@ class Front:
         twice: list[str] = []
         check_gates(names, target, content, exchange.query, self._gates)
         if target.verb in WRITES:
+            check_list(names, target, exchange.query)
             raw = await _read(exchange)
-            body = await self._aside(len(raw), partial(json_text, names, target, content, raw, twice))
+            try:
+                body = await self._aside(len(raw), partial(json_text, names, target, content, raw, twice))
+            except BadBody as refused:
+                if target.verb == "update" or refused.body["code"] != HTTPStatus.UNSUPPORTED_MEDIA_TYPE:
+                    check_options(names, target, content, exchange.query, raw)
+                raise
             if target.verb == "patch":
                 warnings = strict_warnings(twice, options.get("fieldValidation", ""))
             audited.send(body, target.verb)

@@ -14,8 +14,9 @@ from sim.api.kinds.common.errors import FieldError
 from sim.api.schema.json_text import go_quote
 from sim.api.status import Cause
 from sim.api.types import Obj
-from sim.api.verbs.call import is_true
+from sim.api.verbs.call import Refusal, is_true
 from sim.api.verbs.delete import delete_option_errors
+from sim.api.verbs.list import check_list_options
 from sim.ident import Names
 from sim.options.gates import DRY_RUN, SERVER_SIDE_APPLY, is_on
 from sim.units import not_whole, parse_whole
@@ -77,6 +78,18 @@ def check_options(names: Names, target: Target, content: str, query: str, body: 
         causes = list(_write(names, target.verb, content, options, dry_runs))
     if causes:
         raise BadOption(status.invalid(names.group("meta"), kind, "", causes))
+
+
+def check_list(names: Names, target: Target, query: str) -> None:
+    """The options of a list that selects what is deleted; they are read before the body.
+
+    Raises BadOption.
+    """
+    if target.verb == "deletecollection":
+        try:
+            check_list_options(parse_query(query), names.group("meta"))
+        except Refusal as refusal:
+            raise BadOption(refusal.body) from None
 
 
 def manager_of(agent: str) -> str:
