@@ -45,7 +45,7 @@ class Aggregated:
 
     @cached_property
     def owners(self) -> Mapping[str, str]:
-        """The APIService whose server answers a path below /openapi/v3/."""
+        """The APIService with the server that answers a path below /openapi/v3/, by path."""
         found: dict[str, str] = {}
         for name in sorted(self.roots):
             for path in self.roots[name]:
@@ -53,8 +53,8 @@ class Aggregated:
         return found
 
     def owner(self, scheme: Scheme, path: str) -> str | None:
-        """The APIService whose server has a document of version 3; None if there is none, or if this
-        server has it.
+        """The APIService with the server that has a document of version 3; None if there is none,
+        or if this server has it.
         """
         name = self.owners.get(path)
         return None if name is None or openapi_v3_of(scheme, path) is not None else name

@@ -9,7 +9,7 @@ one name the later one is renamed, with a number from 2 on.
 Mirrors  kube-openapi pkg/aggregator/aggregator.go (FilterSpecByPathsWithoutSideEffects,
          MergeSpecsIgnorePathConflict), pkg/handler/default_pruning.go; kube-aggregator v1.25
          pkg/controllers/openapi/aggregator/{aggregator,priority}.go.
-Quirk    versions of one group are in the order of their names, whatever their priorities.
+Quirk    versions of one group are in the order of their names, not of their priorities.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ version 3 of it.
 
 Mirrors  k8s.io/metrics v0.25 pkg/apis/metrics/v1beta1/types.go; kubernetes-sigs/metrics-server
          v0.6 pkg/api/generated/openapi.
-Differs  it describes neither the documents of discovery nor the other two groups, whose resources
-         are the names of metrics.
+Differs  it describes neither the documents of discovery nor the other two groups, in which
+         the names of metrics are the resources.
 """
 
 from __future__ import annotations
