@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from actors.apiserver.aggregated_openapi import AggregatedOpenApi
+from actors.apiserver.aggregated_watches import AggregatedWatches
 from actors.apiserver.builtin.own_requests import own_user
 from actors.apiserver.ports import ConnectedServer, LocalStore
 from sim.api.aggregation import availability as available
@@ -105,6 +106,7 @@ class Aggregator:
     backends: the servers behind Services
     delegated: by group and version; empty while no incarnation runs
     openapi: the documents of the servers behind APIServices
+    watches: of simulated clients, on resources of these servers
     """
 
     def __init__(self, server: ConnectedServer) -> None:
@@ -115,6 +117,7 @@ class Aggregator:
         self._store: LocalStore | None = None
         self._subscribed = self._ticking = False
         self.openapi = AggregatedOpenApi(self)
+        self.watches = AggregatedWatches(self._ask)
         self._checking: dict[str, bool] = {}  # checks that wait for an answer: True to repeat them
         self._failures: dict[str, int] = {}
 
@@ -122,6 +125,7 @@ class Aggregator:
         """Follow the stored APIServices during one incarnation."""
         self._ctx, self._store = ctx, store
         self.openapi.begin(ctx)
+        self.watches.begin(ctx)
         prefix = self._server.scheme.prefix("apiservices")
         ctx.on_stop(store.subscribe(prefix, self._changed))
         ctx.on_stop(self._end)
@@ -188,6 +192,26 @@ class Aggregator:
         if refusal.code != NOT_FOUND or not self.answers(request):
             respond(refusal)
             return
+        if request.verb == "watch":
+            self.watches.open(request, respond)
+            return
+
+        def arrived(reply: Reply) -> None:
+            if request.verb == "list":
+                self.watches.listed(request, reply)
+            respond(reply)
+
+        self._ask(request, arrived)
+
+    def look(self, namespace: str, name: str) -> None:
+        """Let the watches of resources behind a Service look at once: something has changed."""
+        for each in list(self.delegated.values()):
+            service = each.obj["spec"]["service"]
+            if (service["namespace"], service["name"]) == (namespace, name):
+                self.watches.look(each.group, each.version)
+
+    def _ask(self, request: Request, respond: Callable[[Reply], None]) -> None:
+        """Pass a request of the simulation to the other server."""
         ctx = self._ctx
         assert ctx is not None
 

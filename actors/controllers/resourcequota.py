@@ -15,12 +15,14 @@ Differs  only kinds that some quota counts are watched (upstream: all countable 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
+from actors.controllers.shared.aggregated_resources import delegated_among, discover
 from actors.controllers.shared.pod_owners import NAMESPACE_INDEX, index_by_namespace
 from actors.controllers.shared.shell import Env, run_workers
 from sim.api.admission import quota as amounts
+from sim.api.aggregation.delegation import Delegated, delegated_of
 from sim.api.crd.served import Served
 from sim.api.kinds.quota_use import NOTHING, Amounts, amounts_of, texts_of
 from sim.api.objects import key_of
@@ -67,11 +69,13 @@ class QuotaLoop:
         self._shared: dict[tuple[str, Resource], tuple[Obj, Digests[amounts.Share | None]]] = {}
         index_by_namespace(self.quotas)
         self.quotas.on(add=self._added, update=self._updated, delete=self._deleted)
-        self._definitions.on(
-            add=self._discover_later,
-            update=lambda _old, new: self._discover_later(new),
-            delete=self._discover_later,
-        )
+        self._api_services = env.informers["apiservices"]
+        self._elsewhere: list[Resource] = []  # of other servers
+        for informer, discover_later in (
+            (self._definitions, self._discover_later),
+            (self._api_services, self._service_changed),
+        ):
+            informer.on(add=discover_later, update=partial(_newer, discover_later), delete=discover_later)
 
     async def recount_all(self) -> None:
         """Queue all quotas once per sync period until the process ends."""
@@ -89,10 +93,35 @@ class QuotaLoop:
             since_us = self.env.ctx.now_us() - self._started_us
             self.env.ctx.call_later_us(DISCOVERY_US - since_us % DISCOVERY_US, self._discover)
 
+    def _service_changed(self, obj: Obj) -> None:
+        if delegated_of(obj) is not None:
+            self._discover_later(obj)
+
     def _discover(self, _: object) -> None:
-        """Count the custom resources that are served now, and no more those that are not."""
+        """Find the custom resources that are served now, and those of other servers."""
         self._discovers = False
-        served = Served(self._definitions.list()).preferred()
+        found = delegated_among(self._api_services.list())
+        if found:
+            self.env.ctx.spawn(self._discover_elsewhere, found, name="resourcequota-discovery")
+            self._discover_later({})
+        else:
+            self._elsewhere = []
+            self._count_found()
+
+    async def _discover_elsewhere(self, found: Sequence[Delegated]) -> None:
+        """Count the resources of other servers.
+
+        Quirk: while a server is away, its resources are not counted, and keep their last numbers.
+        """
+        known = {each.group_resource for each in self.env.scheme.resources}
+        now, _ = await discover(self.client, found, known)
+        before = {(each.group_resource, each.version): each for each in self._elsewhere}
+        self._elsewhere = [before.get((each.group_resource, each.version), each) for each in now]
+        self._count_found()
+
+    def _count_found(self) -> None:
+        """Count the resources that were found, and no more those that were not."""
+        served = [*Served(self._definitions.list()).preferred(), *self._elsewhere]
         wanted = {one.group_resource: one for one in served if amounts.is_counted(one)}
         for name, known in list(self._custom.items()):
             if name not in wanted or wanted[name].version != known.version:
@@ -191,6 +220,11 @@ class QuotaLoop:
         shares = known[1].of(quota["metadata"]["namespace"])
         used = amounts.total(filter(None, shares), self.env.ctx.wall_us())
         return {name: used.get(name, NOTHING) for name in names}
+
+
+def _newer(take: Callable[[Obj], None], _: Obj, new: Obj) -> None:
+    """As an update handler: take the new object."""
+    take(new)
 
 
 class _Monitor:

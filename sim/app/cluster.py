@@ -51,7 +51,7 @@ from sim.app.large_pages import OF_THIS_PROCESS
 from sim.app.metrics import StatedMetrics
 from sim.app.options import check_options, node_agent_options
 from sim.app.parts.adoption import Adoption
-from sim.app.parts.api_services import ApiPrograms, ServeApi
+from sim.app.parts.api_services import ApiHandle, ApiPrograms, ServeApi
 from sim.app.parts.boots import Boots
 from sim.app.parts.control_plane import ControlPlane
 from sim.app.parts.credentials import accept_credentials, published_authority
@@ -373,18 +373,27 @@ class Cluster:
         """
         self._plane.webhooks.add(address, converting(convert), checked_us(latency))
 
-    def add_api_service(self, service: str, serve: ServeApi, *, latency: str | int = "2ms") -> None:
+    def add_api_service(self, service: str, serve: ServeApi, *, latency: str | int = "2ms") -> ApiHandle:
         """Answer the aggregated APIs behind a Service with a function.
 
         `serve` gets an `ApiRequest` for each request that an APIService delegates to the Service,
         and returns the code and the JSON object of the answer. It also gets the request for the
         discovery document, `/apis/GROUP/VERSION`, by which the API server checks whether it is
-        available.
+        available, and while the cluster is served those for the documents `/openapi/v2` and
+        `/openapi/v3`. Simulated controllers watch resources with the verbs list and watch by lists;
+        `changed` of the result lets them list at once.
 
         service: as "namespace/name"; it needs ready endpoints, unless its type is ExternalName
         latency: how long an answer takes, in virtual time
         """
         self._plane.api_programs.add(service, serve, checked_us(latency))
+        namespace, _, name = service.partition("/")
+
+        def look() -> None:
+            for server in self.api_servers.values():
+                server.aggregator.look(namespace, name)
+
+        return ApiHandle(look)
 
     @property
     def api_programs(self) -> ApiPrograms:

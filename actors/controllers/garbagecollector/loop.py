@@ -37,7 +37,9 @@ from actors.controllers.garbagecollector.decide import (
     unblocked,
 )
 from actors.controllers.garbagecollector.polled_kinds import Unhandled
+from actors.controllers.shared.aggregated_resources import delegated_among, discover
 from actors.controllers.shared.shell import BACKOFF_US, Env, retry_on_conflict, run_workers
+from sim.api.aggregation.delegation import Delegated
 from sim.api.crd.served import Served
 from sim.api.objects import key_of, split_key
 from sim.api.schema.resource import Resource
@@ -105,6 +107,9 @@ class GarbageCollector:
         self._custom: dict[str, tuple[str, Informer]] = {}
         definitions = env.scheme.resource("customresourcedefinitions")
         self._definitions = (definitions.api_version, definitions.kind)
+        services = env.scheme.resource("apiservices")
+        self._api_services = (services.api_version, services.kind)
+        self._elsewhere: list[Resource] = []  # of other servers
         for resource in env.scheme.resources:
             shared = env.scheme.resource(resource.plural) is resource
             if shared and resource.plural != "events" and all(verb in resource.verbs for verb in _VERBS):
@@ -131,7 +136,8 @@ class GarbageCollector:
         if definitions is None:
             return
         served = Served(definitions.list())
-        wanted = {r.group_resource: r for r in served.preferred() if all(verb in r.verbs for verb in _VERBS)}
+        found = [*served.preferred(), *self._elsewhere]
+        wanted = {r.group_resource: r for r in found if all(verb in r.verbs for verb in _VERBS)}
         for name, (version, informer) in list(self._custom.items()):
             if name not in wanted or wanted[name].version != version:
                 del self._custom[name]
@@ -141,7 +147,8 @@ class GarbageCollector:
         for name, resource in wanted.items():
             known = self._custom.get(name)
             informer = self._env.informers.custom(resource) if known is None else known[1]
-            for each in served.resources:  # a reference may name the owner in any version
+            versions = (*served.resources, resource)
+            for each in versions:  # a reference may name the owner in any version
                 if each.group_resource == name:
                     self._informers[each.api_version, each.kind] = informer
                     self._resources[each.api_version, each.kind] = each
@@ -149,6 +156,27 @@ class GarbageCollector:
                 self._custom[name] = resource.version, informer
                 self._follow((resource.api_version, resource.kind), informer)
                 informer.start()
+
+    def _discover(self) -> None:
+        """Find the resources of other servers, if there are any."""
+        services = self._informers.get(self._api_services)
+        found = delegated_among(services.list()) if services is not None else []
+        if found:
+            self._env.ctx.spawn(self._discover_elsewhere, found, name="garbage-collector-discovery")
+        elif self._elsewhere:
+            self._elsewhere = []
+            self._update_kinds()
+
+    async def _discover_elsewhere(self, found: Sequence[Delegated]) -> None:
+        """Follow the resources of other servers.
+
+        Quirk: those of a server that is away are no longer followed.
+        """
+        known = {each.group_resource for each in self._env.scheme.resources}
+        now, _ = await discover(self._client, found, known)
+        before = {(each.group_resource, each.version): each for each in self._elsewhere}
+        self._elsewhere = [before.get((each.group_resource, each.version), each) for each in now]
+        self._update_kinds()
 
     def _follow(self, ident: tuple[str, str], informer: Informer) -> None:
         informer.add_index(OWNER_INDEX, _owner_uids, ("metadata", "ownerReferences"))
@@ -278,6 +306,7 @@ class GarbageCollector:
 
     def _sweep_forever(self, _: object) -> None:
         self._update_kinds()
+        self._discover()
         self._sweep()
         self._env.ctx.call_later_us(SWEEP_US, self._sweep_forever)
 

@@ -25,12 +25,12 @@ from actors.controllers.namespace.decide import (
     unavailable_groups,
     with_conditions,
 )
+from actors.controllers.shared.aggregated_resources import delegated_among, discover
 from actors.controllers.shared.shell import Env
-from sim.api.aggregation.delegation import delegated_of, discovery_failure
-from sim.api.aggregation.requests import deletable, in_order
+from sim.api.aggregation.delegation import discovery_failure
 from sim.api.crd.served import Served
 from sim.api.schema.resource import Resource
-from sim.api.types import Obj, Reply, Request
+from sim.api.types import Obj, Reply
 from sim.client import ItemExponential, MaxOf, SharedBucket, WorkQueue
 from sim.client.cache.informer import RESYNC_MIN_US
 from sim.units import MINUTE, MS, SECOND, format_time
@@ -141,31 +141,12 @@ class NamespaceDeleter:
         self, api_services: Sequence[Obj], own: Sequence[Resource]
     ) -> tuple[list[Resource], list[str]]:
         """The resources of other servers, and the group versions that discovery cannot read."""
-        failing = unavailable_groups(api_services)
+        unavailable = unavailable_groups(api_services)
         known = {resource.group_resource for resource in own}
-        found: list[Resource] = []
-        delegated = [each for obj in api_services if (each := delegated_of(obj)) is not None]
-        for each in in_order(delegated):
-            if each.group_version in failing:
-                continue
-            client = self._metadata
-            request = Request(
-                verb="get",
-                resource="",
-                group=each.group,
-                version=each.version,
-                user=client.user,
-                manager=client.manager,
-            )
-            reply = await client.ask(request)
-            if not reply.ok:
-                failing.append(each.group_version)
-                continue
-            for resource in deletable(each, reply.obj):
-                if resource.group_resource not in known:
-                    known.add(resource.group_resource)
-                    found.append(resource)
-        return found, failing
+        wanted = [each for each in delegated_among(api_services) if each.group_version not in unavailable]
+        found, failing = await discover(self._metadata, wanted, known)
+        deletable = [each for each in found if each.namespaced and "delete" in each.verbs]
+        return deletable, [*unavailable, *failing]
 
     async def _set_terminating(self, namespace: Obj) -> Reply:
         """Set the phase Terminating; after a conflict, retry on the newest object."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
+from zlib import crc32
 
 import msgspec
 
@@ -82,8 +83,6 @@ def forwarded(request: Request) -> Forwarded:
         else msgspec.json.encode(body)
     )
     options = dict(request.options)
-    if request.verb == "watch":
-        options["watch"] = "true"
     headers = (("Accept", "application/json"), ("Content-Type", request.content_type))
     method = METHODS.get(request.verb, "GET")
     return Forwarded(method, path_of(request), urlencode(options), headers, raw, request.user)
@@ -96,16 +95,23 @@ def reply_of(request: Request, code: int, headers: Iterable[tuple[str, str]], bo
         given = isinstance(obj, dict) and obj.get("kind") == "Status"
         kept = {name: value for name, value in headers if name.lower() == "retry-after"}
         return Reply(code, body=obj if given else refusal_of(request, code, body), headers=kept)
-    if request.verb == "watch":  # an answer is read as a whole
-        return Reply(503, body=status.service_unavailable(UNAVAILABLE))
     items = obj.get("items") if isinstance(obj, dict) else None
     if request.verb == "list" and isinstance(items, list):
         metadata = obj.get("metadata") or {}
         rev = str(metadata.get("resourceVersion", ""))
-        listed = [Item("", each, 0, 0) for each in items]
+        listed = [_item(each) for each in items]
         more = str(metadata.get("continue") or "")
         return Reply(code, items=listed, revision=int(rev) if rev.isdecimal() else 0, more=more)
     return Reply(code, body=obj)
+
+
+def _item(obj: Obj) -> Item:
+    """An object of another server, under the name by which informers know it."""
+    metadata = obj.get("metadata") or {}
+    namespace, name = metadata.get("namespace") or "", str(metadata.get("name", ""))
+    text = str(metadata.get("resourceVersion", ""))
+    rev = int(text) if text.isdecimal() else crc32(text.encode())
+    return Item(f"{namespace}/{name}", obj, rev, rev)
 
 
 def refusal_of(request: Request, code: int, body: bytes) -> Obj:
@@ -146,12 +152,11 @@ def in_order(found: Iterable[Delegated]) -> list[Delegated]:
     )
 
 
-def deletable(each: Delegated, document: Obj) -> Iterator[Resource]:
-    """The namespaced resources of a group version that can be deleted."""
+def served(each: Delegated, document: Obj) -> Iterator[Resource]:
+    """The resources of a group version, by its discovery document."""
     for row in document.get("resources") or ():
-        verbs = tuple(row.get("verbs") or ())
-        if row.get("namespaced") and "/" not in row["name"] and "delete" in verbs:
-            yield _resource(each.group, each.version, row, verbs)
+        if "/" not in row["name"]:
+            yield _resource(each.group, each.version, row, tuple(row.get("verbs") or ()))
 
 
 def _resource(group: str, version: str, row: Obj, verbs: tuple[str, ...]) -> Resource:
@@ -164,7 +169,7 @@ def _resource(group: str, version: str, row: Obj, verbs: tuple[str, ...]) -> Res
         singular=row.get("singularName") or "",
         kind=kind,
         list_kind=f"{kind}List",
-        namespaced=True,
+        namespaced=bool(row.get("namespaced")),
         short_names=(),
         categories=(),
         verbs=verbs,

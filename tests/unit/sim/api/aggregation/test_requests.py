@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sim.api.aggregation.delegation import Delegated
-from sim.api.aggregation.requests import deletable, forwarded, in_order, path_of, reply_of
+from sim.api.aggregation.requests import forwarded, in_order, path_of, reply_of, served
 from sim.api.auth.attributes import AccessAttributes
 from sim.api.auth.request_attributes import attributes_of
 from sim.api.types import Request, UserInfo
@@ -58,18 +58,27 @@ def test_refusal_without_a_status_gets_that_of_a_client(
     assert (reply.code, reply.reason, reply.message) == (code, reason, message)
 
 
-def test_deletable_resources_are_namespaced_and_of_the_preferred_version_first() -> None:
+def test_resources_of_a_document_are_those_without_subresources() -> None:
     versions = [Delegated("g", name, {"spec": {"versionPriority": p}}) for name, p in (("v1", 1), ("v2", 9))]
     assert [each.version for each in in_order(versions)] == ["v2", "v1"]
     rows = [
         {"name": "flunders", "kind": "Flunder", "namespaced": True, "verbs": ["delete", "list"]},
         {"name": "flunders/status", "namespaced": True, "verbs": ["delete"]},
         {"name": "nodes", "namespaced": False, "verbs": ["delete"]},
-        {"name": "pods", "namespaced": True, "verbs": ["get"]},
     ]
-    [found] = deletable(versions[0], {"resources": rows})
+    found, cluster_wide = served(versions[0], {"resources": rows})
+    assert (found.namespaced, cluster_wide.namespaced) == (True, False)
     assert (found.group_resource, found.verbs, found.api_version) == (
         "flunders.g",
         ("delete", "list"),
         "g/v1",
     )
+
+
+def test_listed_objects_have_keys_and_revisions() -> None:
+    one = b'{"metadata": {"name": "x", "namespace": "a", "resourceVersion": "7"}}'
+    other = b'{"metadata": {"name": "y", "resourceVersion": "v"}}'
+    reply = reply_of(request("list"), 200, (), b'{"items": [%b, %b]}' % (one, other))
+    assert reply.items is not None
+    first, second = reply.items
+    assert (first.key, first.rev, second.key, second.rev > 0) == ("a/x", 7, "/y", True)

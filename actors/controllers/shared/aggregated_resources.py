@@ -1,0 +1,54 @@
+"""The resources that other servers answer, as controllers discover them.
+
+Turns APIServices into the resources of their servers, by one request for each group version.
+
+Mirrors  client-go v1.25 discovery/discovery_client.go (ServerPreferredResources: the group versions
+         with an unavailable server are left out, and named in an error).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from sim.api.aggregation.availability import is_available
+from sim.api.aggregation.delegation import Delegated, delegated_of
+from sim.api.aggregation.requests import in_order, served
+from sim.api.schema.resource import Resource
+from sim.api.types import Obj, Request
+from sim.client import Client
+
+
+def delegated_among(api_services: Iterable[Obj]) -> list[Delegated]:
+    """The APIServices that other servers answer, the preferred version of a group first."""
+    return in_order(each for obj in api_services if (each := delegated_of(obj)) is not None)
+
+
+async def discover(
+    client: Client, found: Iterable[Delegated], known: Collection[str]
+) -> tuple[list[Resource], list[str]]:
+    """The resources in their preferred versions, and the group versions that cannot be read.
+
+    known: resources that this cluster serves itself ("deployments.apps"), which are left out
+    """
+    seen, resources, failing = set(known), list[Resource](), list[str]()
+    for each in found:
+        if not is_available(each.obj):
+            failing.append(each.group_version)
+            continue
+        request = Request(
+            verb="get",
+            resource="",
+            group=each.group,
+            version=each.version,
+            user=client.user,
+            manager=client.manager,
+        )
+        reply = await client.ask(request)
+        if not reply.ok:
+            failing.append(each.group_version)
+            continue
+        for resource in served(each, reply.obj):
+            if resource.group_resource not in seen:
+                seen.add(resource.group_resource)
+                resources.append(resource)
+    return resources, failing
