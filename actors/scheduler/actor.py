@@ -399,7 +399,7 @@ class Scheduler:
         result = self.attempts.place(pod, self._budgets, self._draw)
         kernel = self.ctx.kernel
         kernel.cause = queued.cause
-        self._metering.searched(CYCLE_US, None if isinstance(result, Placed) else result)
+        self._metering.searched(CYCLE_US, pod, result, self.attempts.feasible)
         if isinstance(result, Placed):
             if queued.unplaced:  # a change of that node after the last attempt made room
                 queued.unplaced = False
@@ -436,12 +436,15 @@ class Scheduler:
         taken = PodInfo(pod.obj, pod.template, node)
         self.cluster.assume(taken)
         bindings = None if placed.choice is None else reserve(self.storage, placed.choice, pod.key, node)
+        self._metering.reserved(queued)
         if bindings is None:
+            self._metering.prepared(queued, True)
             self._bind(queued, taken, None, cycle)
             return
         reserved = bindings
 
         def bound(problem: str) -> None:
+            self._metering.prepared(queued, not problem)
             if problem:
                 text = f'running PreBind plugin "VolumeBinding": {problem}'
                 self._forget(queued, taken, reserved, text, cycle)
@@ -455,6 +458,7 @@ class Scheduler:
         meta = pod.obj["metadata"]
 
         def bound(reply: Reply) -> None:
+            self._metering.bound(queued, reply.ok)
             if reply.ok:
                 self._metering.placed(queued)
                 text = f"Successfully assigned {pod.key} to {node}"

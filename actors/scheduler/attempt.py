@@ -56,6 +56,7 @@ class Failed(NamedTuple):
 
     plugins: names of the plugins that refused nodes; None if the failure has another reason
     candidate: the node and the pods to preempt there
+    early: True if a plugin refused the pod before nodes were filtered
     nominate: the node on which the pod waits for room, "" for none, None to leave the nomination
         unchanged
     """
@@ -65,6 +66,7 @@ class Failed(NamedTuple):
     plugins: tuple[str, ...] | None = None
     candidate: Candidate | None = None
     nominate: str | None = ""
+    early: bool = False
 
 
 def nodes_wanted(count: int, percentage: int) -> int:
@@ -96,6 +98,7 @@ class Attempts:
         self.profile = Profile(cluster, added, gates)
         self._scores_volumes = VOLUME_CAPACITY_PRIORITY in gates
         self.start = 0
+        self.feasible = 1  # nodes among which the last pod that was placed had its node chosen
         self._percentage = percentage
         self._states: dict[ClassKey, ClassState] = {}
         self._refusals: dict[ClassState, tuple[int, Failed]] = {}
@@ -177,7 +180,7 @@ class Attempts:
             refused = volumes.refusal()
         if refused is not None:
             failures = {node.name: refused for node in everyone}
-            return self._failed(state, pod, failures, budgets, draw, volumes)
+            return self._failed(state, pod, failures, budgets, draw, volumes)._replace(early=True)
         excluded = self._kept_for_others(state, pod, volumes)
         if volumes is not None:
             excluded = volumes.exclude(state, excluded)
@@ -190,12 +193,14 @@ class Attempts:
             self.start %= count  # all nodes would be examined
             return refusal[1]  # an equal pod was refused, and nothing has changed after that
         if self._passes(state, pod.nominated, excluded):
+            self.feasible = 1
             return self._placed(pod.nominated, volumes)
         scored = volumes if self._scores_volumes else None
         found = state.choose(self.start, nodes_wanted(count, self._percentage), draw, excluded, scored)
         # Quirk: after a pod that names its nodes the index wraps at their number, as upstream.
         self.start = (self.start + min(found.processed, count)) % count
         if found.node:
+            self.feasible = found.feasible
             return self._placed(found.node, volumes)
         refusals = self._beside_others(state, pod, volumes)
         failures = state.failures(refusals if volumes is None else {**excluded, **refusals})

@@ -43,6 +43,7 @@ class QueuedPod:
     __slots__ = (
         "attempts",
         "begun_us",
+        "binding_us",
         "cause",
         "failed_plugins",
         "first_us",
@@ -55,7 +56,7 @@ class QueuedPod:
 
     def __init__(self, pod: PodInfo, now_us: int) -> None:
         self.pod = pod
-        self.since_us = self.first_us = self.begun_us = now_us
+        self.since_us = self.first_us = self.begun_us = self.binding_us = now_us
         self.attempts = 0
         self.cause = 0
         self.unplaced = False

@@ -20,6 +20,7 @@ from typing import Protocol
 from prometheus_client import Metric
 from prometheus_client.samples import Sample
 
+from sim.app.measured.resources import show_resources
 from sim.app.measured.state import Measured, show_state
 from sim.errors import InputError, suggestion_or_all
 from sim.ident import Names
@@ -31,6 +32,9 @@ from sim.wire.http.measures.restricted import restricted
 from sim.wire.http.measures.text import text_format
 
 PROCESSES = ("apiserver", "controller-manager", "scheduler")
+# The page /metrics/resources of the scheduler, with series for every pod; only shown by its name.
+RESOURCES = "resources"
+PAGES = (*PROCESSES, RESOURCES)
 
 
 class Rebound(Protocol):
@@ -101,13 +105,18 @@ def component_families(
     sample: the name of a sample, if only its family is wanted
     """
     shown = Meters(BOUNDS) if shown is None else shown
+    if process == RESOURCES:
+        bucket = cluster.storage.store.bucket(cluster.scheme.prefix("pods"))
+        show_resources((bucket.items[key].obj for key in sorted(bucket.items)), shown)
+        found = families(RESOURCES, Meters(BOUNDS), shown)
+        return list(as_shown(found, cluster.options.metrics["scheduler"]))
     show_state(cluster, shown)
-    found: list[Metric] = []
+    counted_of: list[Metric] = []
     for each in PROCESSES:
         if process in ("", each):
             counted = families(each, meters, shown, lambda owner: process_of(owner, cluster.names), sample)
-            found.extend(as_shown(counted, cluster.options.metrics[each]))
-    return merged(found)
+            counted_of.extend(as_shown(counted, cluster.options.metrics[each]))
+    return merged(counted_of)
 
 
 class ComponentMetrics:
@@ -119,11 +128,11 @@ class ComponentMetrics:
 
     def families(self, process: str = "") -> list[Metric]:
         """The families of a kind of process ("apiserver", "controller-manager", "scheduler"), or
-        of all.  Raises InputError.
+        of all; or "resources", what each pod requests.  Raises InputError.
         """
-        if process and process not in PROCESSES:
+        if process and process not in PAGES:
             problem = f"no process {process!r} has metrics"
-            raise InputError(problem, "", suggestion_or_all(process, PROCESSES))
+            raise InputError(problem, "", suggestion_or_all(process, PAGES))
         return component_families(self._cluster, self._meters, process)
 
     def text(self, process: str = "") -> str:

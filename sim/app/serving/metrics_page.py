@@ -11,7 +11,8 @@ Mirrors  kubernetes v1.25: the families of an API server, see `sim.wire.http.mea
          collector.
 Differs  all processes of the cluster are on this one page, as they are one process; those of
          the scheduler and the controllers have ports of their own upstream, and here the pages
-         `/metrics?process=scheduler` and `/metrics?process=controller-manager`.  The Go runtime is
+         `/metrics?process=scheduler` and `/metrics?process=controller-manager`; the scheduler's
+         /metrics/resources is `/metrics?process=resources`.  The Go runtime is
          Python's (python_info, python_gc_*).
 """
 
@@ -24,7 +25,7 @@ from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTO
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from sim.app.cluster import Cluster
-from sim.app.measured.components import PROCESSES, begin_counting, component_families, merged
+from sim.app.measured.components import PAGES, RESOURCES, begin_counting, component_families, merged
 from sim.kernel.meters import Meters
 from sim.wire.http.measures.counts import Counts
 from sim.wire.http.measures.families import BOUNDS
@@ -42,7 +43,9 @@ def metrics_text(cluster: Cluster, counts: Counts, about: Mapping[str, str], pro
     counts.meters = begin_counting(cluster.kernel, cluster.api_servers, counts.meters)
     shown = Meters(BOUNDS)
     counts.show(shown)
-    chosen = process if process in PROCESSES else ""
+    chosen = process if process in PAGES else ""
+    if chosen == RESOURCES:
+        return text_format(component_families(cluster, counts.meters, chosen))
     found = component_families(cluster, counts.meters, chosen, shown)
     own = (*_run_families(cluster), build_info(cluster, about), memory_limit())
     runtime = [metric for collector in _RUNTIME for metric in collector.collect()]

@@ -43,6 +43,24 @@ async def test_metrics_of_the_scheduler_follow_its_attempts_and_change_no_result
             assert value("node_collector_zone_health") == 100
             text = metrics.text("scheduler")
             assert "# TYPE scheduler_pending_pods gauge\n" in text
+            points = "scheduler_framework_extension_point_duration_seconds"
+            for point, status, count in (
+                ("PreFilter", "Success", 2),
+                ("Filter", "Success", 2),
+                ("PostFilter", "Unschedulable", 1),
+                ("Score", "Success", 1),
+                ("Reserve", "Success", 1),
+                ("Permit", "Success", 1),
+                ("PreBind", "Success", 1),
+                ("Bind", "Success", 1),
+            ):
+                found = value(f"{points}_count", extension_point=point, status=status)
+                assert (point, found) == (point, count)
+            assert value(f"{points}_sum", extension_point="Bind") > 0
+            assert value("scheduler_scheduler_goroutines", work="binding") == 0
+            assert "scheduler_scheduler_goroutines{" in text
+            requested = metrics.families("resources")[0].samples
+            assert [(s.labels["pod"], s.value) for s in requested] == [("large", 999)]
             assert "workqueue" not in text
             with pytest.raises(InputError, match="no process 'kubelet' has metrics"):
                 metrics.text("kubelet")
