@@ -7,6 +7,7 @@ Mirrors  kubernetes v1.25 pkg/controller/volume/ephemeral/controller.go.
 
 from __future__ import annotations
 
+from actors.controllers.shared.metering import count
 from actors.controllers.shared.pods_by_claim import CLAIM_INDEX, index_by_claim
 from actors.controllers.shared.shell import Env, controller_ref, run_workers
 from sim.api.objects import is_deleting, key_of
@@ -90,4 +91,7 @@ class EphemeralVolumes:
         if stored is not None:
             return foreign_claim_problem(pod, stored)
         reply = await self._client.create(CLAIMS, pod["metadata"]["namespace"], claim)
+        count(self._env.ctx.kernel, "ephemeral_volume_controller_create_total")
+        if not reply.ok:
+            count(self._env.ctx.kernel, "ephemeral_volume_controller_create_failures_total")
         return "" if reply.ok else f"create PVC {claim['metadata']['name']}: {reply.message}"

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any
 
+from actors.controllers.shared.metering import observe
 from actors.controllers.shared.owned_pod_counts import Counts, OwnedTally
 from actors.controllers.shared.pod_owners import (
     PodControl,
@@ -49,8 +50,9 @@ from sim.api.objects import (
 from sim.api.selectors import from_selector
 from sim.api.types import Obj
 from sim.options.gates import enabled
-from sim.units import SECOND, format_time, parse_time
+from sim.units import MS, SECOND, format_time, parse_time
 
+AGE_RATIO = "replicaset_controller_sorting_deletion_age_ratio"
 BURST_REPLICAS = 500  # replica_set.go: BurstReplicas
 _COST = re.compile(r"0|-[0-9]{1,10}|[1-9][0-9]{0,9}")
 
@@ -161,6 +163,19 @@ def _compare(a: _DeletionRank, b: _DeletionRank, wall_us: int | None) -> int:
     if a.created_us != b.created_us:
         return _compare_age(a.created_us, b.created_us, (a.uid, b.uid), wall_us)
     return -1 if a.uid < b.uid else 1
+
+
+def age_ratios(pods: Sequence[Obj], victims: Sequence[Obj], wall_us: int) -> list[int]:
+    """How many times as old each ready victim is as the youngest ready pod, in whole numbers.
+
+    Quirk: upstream divides by zero for a pod that is younger than a millisecond; it has none here.
+    """
+    created = [parse_time(pod["metadata"]["creationTimestamp"]) for pod in pods if is_ready(pod)]
+    youngest_ms = (wall_us - max(created, default=wall_us)) // MS
+    if youngest_ms <= 0:
+        return []
+    ages = [wall_us - parse_time(pod["metadata"]["creationTimestamp"]) for pod in victims if is_ready(pod)]
+    return [int(age_us // MS // youngest_ms) for age_us in ages]
 
 
 def choose_victims(
@@ -365,6 +380,9 @@ class ReplicaSetLoop:
         annotation = self.env.names.annotation_pod_deletion_cost if costs else ""
         wall_us = self.env.ctx.wall_us() if steps else None
         victims = choose_victims(pods, surplus, self._on_node(owner), annotation, wall_us)
+        if len(victims) < len(pods):
+            for ratio in age_ratios(pods, victims, self.env.ctx.wall_us()):
+                observe(self.env.ctx.kernel, AGE_RATIO, ratio)
         self.expectations.expect_deletes(key, [key_of(pod) for pod in victims])
         return await self.control.delete(owner, victims)
 

@@ -11,6 +11,7 @@ Mirrors  kubernetes v1.25 pkg/controller/ttlafterfinished/ttlafterfinished_contr
 from __future__ import annotations
 
 from actors.controllers.job.decide import ended
+from actors.controllers.shared.metering import observe
 from actors.controllers.shared.shell import Env, run_workers
 from sim.api.objects import is_deleting, key_of, spec_of, uid_of
 from sim.api.types import Obj
@@ -27,6 +28,9 @@ def left_us(job: Obj, wall_us: int) -> int | None:
     since = end.get("lastTransitionTime")
     # Without a time in the condition, upstream fails to find the end of the Job, and retries.
     return int(parse_time(since) + seconds * SECOND - wall_us) if since else None
+
+
+DELETION = "ttl_after_finished_controller_job_deletion_duration_seconds"
 
 
 async def start(env: Env) -> None:
@@ -65,7 +69,11 @@ class JobExpiry:
             return None
         namespace, name = meta["namespace"], meta["name"]
         reply = await self._client.delete("jobs", namespace, name, uid=uid_of(live.obj), policy="Foreground")
-        return None if reply.ok else reply.message
+        if not reply.ok:
+            return reply.message
+        late_us = -(left_us(live.obj, self._env.ctx.wall_us()) or 0)
+        observe(self._env.ctx.kernel, DELETION, late_us / SECOND)
+        return None
 
     def _expired(self, key: str, job: Obj) -> bool:
         """True if the Job's time to live is over; otherwise queues the Job for its end."""

@@ -24,6 +24,20 @@ Key = Any  # hashable: mostly "namespace/name"
 Sync = Callable[[Any], Awaitable[str | None]]
 
 
+# Upstream's names of queues, as metrics show them, where they differ.
+UPSTREAM_NAMES = {
+    "csrapproving": "certificate",
+    "endpointslice": "endpoint_slice",
+    "expand": "volume_expand",
+    "replicationcontroller": "replicationmanager",
+}
+
+
+def shown_name(name: str) -> str:
+    """The name of a queue in metrics; those of all signers have one name."""
+    return "certificate" if name.startswith("csrsigning-") else UPSTREAM_NAMES.get(name, name)
+
+
 def never(_: Key) -> bool:
     """The default of `WorkQueue.returns`: False for every key."""
     return False
@@ -42,6 +56,7 @@ class WorkQueue:
         self._waiters: deque[Any] = deque()
         # The cause of each key that waits, or will wait after its processing.
         self._causes: dict[Key, int] = {}
+        self._labels = ctx.name, shown_name(name)
         self._untouched = True  # no worker has taken a key yet
         ctx.kernel.queues[ctx.name, name] = self
         ctx.kernel.gauges[f"{ctx.name} {name}"] = self._gauges
@@ -66,7 +81,7 @@ class WorkQueue:
         self._causes[key] = cause
         meters = self._ctx.kernel.meters
         if meters is not None:
-            meters.count("workqueue_adds_total", (self._ctx.name, self.name))
+            meters.count("workqueue_adds_total", self._labels)
         if key not in self._processing:
             self._push(key)
 
@@ -120,7 +135,7 @@ class WorkQueue:
         """Queue a failed key after the delay that its limiter sets."""
         meters = self._ctx.kernel.meters
         if meters is not None:
-            meters.count("workqueue_retries_total", (self._ctx.name, self.name))
+            meters.count("workqueue_retries_total", self._labels)
         self.add_after_us(key, self._limiter.when_us(key, self._ctx.now_us()))
 
     def forget(self, key: Key) -> None:
@@ -159,10 +174,9 @@ class WorkQueue:
         meters, now_us = kernel.meters, kernel.now_us
         since = [] if meters is None else [meters.since.get((self, key), now_us) for key in self._processing]
         took_s = [(now_us - begun_us) / SECOND for begun_us in since]
-        labels = self._ctx.name, self.name
-        yield "workqueue_depth", labels, len(self._queue)
-        yield "workqueue_unfinished_work_seconds", labels, sum(sorted(took_s))
-        yield "workqueue_longest_running_processor_seconds", labels, max(took_s, default=0.0)
+        yield "workqueue_depth", self._labels, len(self._queue)
+        yield "workqueue_unfinished_work_seconds", self._labels, sum(sorted(took_s))
+        yield "workqueue_longest_running_processor_seconds", self._labels, max(took_s, default=0.0)
 
     def _measure(self, family: str, key: Key, *, again: bool) -> None:
         """Count the time since the key came into its present state.  again: a new one begins"""
@@ -172,7 +186,7 @@ class WorkQueue:
         now_us = self._ctx.kernel.now_us
         begun_us = meters.since.pop((self, key), None)
         if begun_us is not None:
-            meters.observe(family, (self._ctx.name, self.name), (now_us - begun_us) / SECOND)
+            meters.observe(family, self._labels, (now_us - begun_us) / SECOND)
         if again:
             meters.since[self, key] = now_us
 

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 
 from actors.controllers.attachdetach.attacher import Attacher
 from actors.controllers.attachdetach.state import Attached, Pair, Wanted, World, multi_attach_text, shares
+from actors.controllers.shared.metering import count, observe
 from actors.controllers.shared.operations import Operations
 from actors.controllers.shared.pods_by_claim import CLAIM_INDEX, index_by_claim, is_terminated
 from actors.controllers.shared.shell import Env, run_workers
@@ -31,7 +32,7 @@ from sim.api.volumes import claim_name, disk_of, foreign_claim_problem, uses_cla
 from sim.client import unmoved
 from sim.kernel.sync import Future
 from sim.options.gates import OUT_OF_SERVICE, enabled
-from sim.units import MINUTE, MS
+from sim.units import MINUTE, MS, SECOND
 
 CLIENT = "attachdetach-controller"
 PERIOD_US = 100 * MS  # ReconcilerLoopPeriod
@@ -285,6 +286,7 @@ class AttachDetach:
             return
         if late or out:
             why = {"waited_us": now_us - attached.detach_since_us, "out_of_service": out}
+            count(self._ctx.kernel, "attachdetach_controller_forced_detaches")
             self._ctx.decided("force-detach", f"nodes/{node_name}", why)
         verifies = not (late or out)
         if not self._operations.run(key, lambda: self._carry_out_detach(pair, verifies), DETACH):
@@ -295,10 +297,12 @@ class AttachDetach:
         return any(taint["key"] == key for taint in node["spec"].get("taints") or ())
 
     async def _carry_out_detach(self, pair: Pair, verifies: bool) -> str | None:
+        begun_us = self._ctx.now_us()
         error = await self._in_use(pair) if verifies else ""
         found = csi_volume_of(self._names, pair[0])
         if not error and found is not None:
             error = await self._attacher.detach(*found, pair[1])
+        self._measure(pair, "volume_detach", bool(error), begun_us)
         self._reconcile_at(self._ctx.now_us())
         if error:
             self._world.report(pair)
@@ -343,9 +347,20 @@ class AttachDetach:
             text = multi_attach_text(pod, users)
             self._warn(pod, f'Multi-Attach error for volume "{name_of(wanted.volume)}" {text}')
 
+    def _measure(self, pair: Pair, operation: str, failed: bool, begun_us: int) -> None:
+        """Count an operation for metrics (pkg/volume/util/metrics.go, OperationCompleteHook)."""
+        found = csi_volume_of(self._names, pair[0])
+        plugin = self._names.in_tree("csi") + (f":{found[0]}" if found is not None else "")
+        status = "fail-unknown" if failed else "success"
+        took_s = (self._ctx.now_us() - begun_us) / SECOND
+        labels = plugin, operation, status, "false"
+        observe(self._ctx.kernel, "storage_operation_duration_seconds", took_s, *labels)
+
     async def _carry_out_attach(self, pair: Pair, wanted: Wanted) -> str | None:
         pods, volume = [*wanted.pods.values()], wanted.volume
+        begun_us = self._ctx.now_us()
         error = await self._attacher.attach(volume, pair[1])
+        self._measure(pair, "volume_attach", bool(error), begun_us)
         wanted.under_way = False
         name = name_of(volume)
         self._reconcile_at(self._ctx.now_us())

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from actors.controllers.cronjob import decide
 from actors.controllers.job.decide import ended
+from actors.controllers.shared.metering import observe
 from actors.controllers.shared.pod_owners import index_by_namespace, is_terminating_refusal, owner_ref
 from actors.controllers.shared.shell import Env
 from sim.api.cron import Schedule, ScheduleError, parse_schedule, zone_of
@@ -24,6 +25,8 @@ from sim.api.objects import controller_of, is_deleting, key_of, spec_of, status_
 from sim.api.types import Obj
 from sim.options.gates import TIME_ZONE, enabled
 from sim.units import SECOND, format_time, parse_time
+
+SKEW = "cronjob_controller_cronjob_job_creation_skew_duration_seconds"
 
 CLIENT = "cronjob-controller"
 WORKERS = 5
@@ -323,6 +326,9 @@ class CronJobLoop:
         # Quirk: without a reply body an empty Job is listed as active, and every later sync fails
         # on it (NAMELESS).
         meta = reply.obj["metadata"] if reply.ok else {}
+        if reply.ok:
+            late_us = self.env.ctx.wall_us() // SECOND * SECOND - at_s * SECOND
+            observe(self.env.ctx.kernel, SKEW, late_us / SECOND)
         self.recorder.event(cron_job, "Normal", "SuccessfulCreate", f"Created job {meta.get('name', '')}")
         known = {name: meta[name] for name in ("namespace", "name", "uid", "resourceVersion") if name in meta}
         ref = {"apiVersion": job["apiVersion"], "kind": "Job", **known}

@@ -26,6 +26,7 @@ from actors.controllers.endpointslice.topology_hints import (
     shares_of,
 )
 from actors.controllers.shared.endpoint_pods import LastInputs, ServicePods, TriggerTimes, is_selecting
+from actors.controllers.shared.metering import count, moves, observe
 from actors.controllers.shared.pod_owners import owner_ref
 from actors.controllers.shared.shell import Env, aggregate, run_workers
 from sim.api.objects import is_deleting, is_ready, key_of, revision_of
@@ -34,6 +35,8 @@ from sim.client import unmoved
 from sim.options.gates import TERMINATING_CONDITION, TOPOLOGY_HINTS, enabled
 from sim.units import SECOND
 
+PREFIX = "endpoint_slice_controller_"
+STALE = "EndpointSlice informer cache is out of date"
 SYNC_DELAY_US = 1 * SECOND  # endpointSliceChangeMinSyncDelay
 Revisions = dict[str, str]  # slice name -> resource version
 
@@ -106,6 +109,12 @@ class EndpointSliceLoop:
 
     async def sync(self, key: str) -> str | None:
         """Bring the slices of one Service up to date; returns an error text or None."""
+        error = await self._sync(key)
+        result = "stale" if error == STALE else "success" if error is None else "error"
+        count(self.env.ctx.kernel, f"{PREFIX}syncs", result)
+        return error
+
+    async def _sync(self, key: str) -> str | None:
         service = self.services.get(key)
         if service is None:
             self.triggers.forget(key)
@@ -119,7 +128,7 @@ class EndpointSliceLoop:
         views = self.watcher.views(service, self._view)
         pieces = [piece for piece in self.slices.of(key) if not is_deleting(piece)]
         if self.slices.is_stale(key, pieces):
-            return "EndpointSlice informer cache is out of date"
+            return STALE
         trigger = self.triggers.compute(service, {v.name: v.trigger_us for v in views if v.trigger_us})
         placed = [view for view in views if view.endpoints]
         hinted = self._gives_hints and hints_enabled(service, self.names)
@@ -171,6 +180,7 @@ class EndpointSliceLoop:
             own = [piece for piece in pieces if piece["addressType"] == family]
             changes = decide.reconcile(wanted, groups, own, family, shares)
             self._note_hints(key_of(service), family, changes.hinted)
+            self._measure(changes, own, hinted=shares is not None)
             refused = await self._write(service, changes, left)
             errors += missing if refused is None else [*missing, refused]
         for piece in pieces:
@@ -181,6 +191,20 @@ class EndpointSliceLoop:
                 else:
                     left.pop(piece["metadata"]["name"], None)
         return aggregate(errors)
+
+    def _measure(self, changes: decide.Changes, pieces: Sequence[Obj], *, hinted: bool) -> None:
+        """Count the changes of one address family for metrics."""
+        kernel = self.env.ctx.kernel
+        if kernel.meters is None:
+            return
+        written = [*changes.create, *changes.update]
+        names = {piece["metadata"].get("name") for piece in (*changes.update, *changes.delete)}
+        moved = moves((piece for piece in pieces if piece["metadata"]["name"] in names), written)
+        observe(kernel, f"{PREFIX}endpoints_added_per_sync", moved.added)
+        observe(kernel, f"{PREFIX}endpoints_removed_per_sync", moved.removed)
+        topology = "Auto" if hinted else "Disabled"
+        changed = len(written) + len(changes.delete)
+        observe(kernel, f"{PREFIX}endpointslices_changed_per_sync", changed, topology)
 
     def _note_hints(self, key: str, family: str, counts: Counts) -> None:
         if counts:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from actors.controllers.endpointslice.decide import Changes, SliceTracker
+from actors.controllers.shared.metering import count
 from actors.controllers.shared.pod_owners import is_terminating_refusal
 from actors.controllers.shared.shell import Env
 from sim.api.objects import key_of
@@ -64,6 +65,8 @@ class OwnSlices:
         self._client = client
         self._manager = manager
         self._what = what
+        kind = "endpoint_slice" if what == "Service" else "endpoint_slice_mirroring"
+        self._changes, self._kernel = f"{kind}_controller_changes", env.ctx.kernel
         self._queue_later = queue_later
         self._labels = env.names.label_managed_by, env.names.label_service_name
         self._slices = env.informers[RESOURCE]
@@ -130,6 +133,7 @@ class OwnSlices:
             if not reply.ok:
                 done.error = f"failed to create EndpointSlice for {self._what} {key}: {reply.message}"
                 return done
+            count(self._kernel, self._changes, "create")
             self._note(key, piece, reply.obj, done)
         for piece in changes.update:
             reply = await self._client.update(RESOURCE, {**piece, "apiVersion": self._api_version})
@@ -137,6 +141,7 @@ class OwnSlices:
                 name = piece["metadata"]["name"]
                 done.error = f"failed to update {name} EndpointSlice for {self._what} {key}: {reply.message}"
                 return done
+            count(self._kernel, self._changes, "update")
             self._note(key, piece, reply.obj, done)
         for piece in changes.delete:
             refused = await self.delete(key, piece)
@@ -156,5 +161,6 @@ class OwnSlices:
         reply = await self._client.delete(RESOURCE, namespace, name)
         if not reply.ok:
             return f"{name} EndpointSlice for {self._what} {key}: {reply.message}"
+        count(self._kernel, self._changes, "delete")
         self._tracker.deleted(key, piece)
         return ""

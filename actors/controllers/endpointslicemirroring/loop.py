@@ -12,13 +12,16 @@ Mirrors  kubernetes v1.25
 
 from __future__ import annotations
 
+from actors.controllers.endpointslice.decide import Changes
 from actors.controllers.endpointslice.own_slices import MAX_RETRIES, OwnSlices, slice_queue
 from actors.controllers.endpointslicemirroring import decide
 from actors.controllers.shared.endpoint_pods import is_selecting
+from actors.controllers.shared.metering import moves, observe
 from actors.controllers.shared.pod_owners import owner_ref
 from actors.controllers.shared.shell import Env, run_workers
 from sim.api.objects import is_deleting, key_of
 from sim.api.types import Obj
+from sim.units import SECOND
 
 
 async def start(env: Env) -> None:
@@ -27,6 +30,9 @@ async def start(env: Env) -> None:
     await env.informers.start_and_sync()
     workers = env.options.mirroring_concurrent_service_endpoint_syncs
     run_workers(env, loop.queue, loop.sync, workers, MAX_RETRIES)
+
+
+PREFIX = "endpoint_slice_mirroring_controller_"
 
 
 class EndpointSliceMirroringLoop:
@@ -73,6 +79,13 @@ class EndpointSliceMirroringLoop:
 
     async def sync(self, key: str) -> str | None:
         """Bring the slices of one Endpoints object up to date; returns an error text or None."""
+        begun_us = self.env.ctx.now_us()
+        error = await self._sync(key)
+        took_us = self.env.ctx.now_us() - begun_us
+        observe(self.env.ctx.kernel, f"{PREFIX}endpoints_sync_duration", took_us / SECOND)
+        return error
+
+    async def _sync(self, key: str) -> str | None:
         endpoints, service = self.endpoints.get(key), self.services.get(key)
         pieces = self.slices.of(key)
         mirrored = endpoints is not None and decide.is_mirrored(endpoints, self.names)
@@ -90,9 +103,23 @@ class EndpointSliceMirroringLoop:
                 f"{skipped} addresses were skipped"
             )
             self.recorder.event(endpoints, "Warning", "TooManyAddressesToMirror", text)
+        self._measure(changes, pieces, skipped)
         if is_deleting(endpoints):
             changes.create = []  # the garbage collector would delete them again
         return (await self.slices.write(key, changes)).error
+
+    def _measure(self, changes: Changes, pieces: list[Obj], skipped: int) -> None:
+        """Count the changes for metrics."""
+        kernel = self.env.ctx.kernel
+        if kernel.meters is None:
+            return
+        names = {piece["metadata"].get("name") for piece in (*changes.update, *changes.delete)}
+        gone = (piece for piece in pieces if piece["metadata"]["name"] in names)
+        moved = moves(gone, [*changes.create, *changes.update])
+        observe(kernel, f"{PREFIX}addresses_skipped_per_sync", skipped)
+        observe(kernel, f"{PREFIX}endpoints_added_per_sync", moved.added)
+        observe(kernel, f"{PREFIX}endpoints_updated_per_sync", moved.updated)
+        observe(kernel, f"{PREFIX}endpoints_removed_per_sync", moved.removed)
 
     async def _delete_all(self, key: str, pieces: list[Obj]) -> str | None:
         refused = [why for piece in pieces if (why := await self.slices.delete(key, piece))]

@@ -55,6 +55,11 @@ def is_indexed(job: Obj) -> bool:
     return spec_of(job).get("completionMode") == "Indexed"
 
 
+def completion_mode(job: Obj) -> str:
+    """The completion mode of a Job."""
+    return "Indexed" if is_indexed(job) else "NonIndexed"
+
+
 def is_tracked(pod: Obj, finalizer: str) -> bool:
     """True if the pod has the tracking finalizer."""
     return finalizer in (pod["metadata"].get("finalizers") or ())

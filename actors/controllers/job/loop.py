@@ -14,10 +14,12 @@ Differs  no metrics.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from actors.controllers.job import decide
+from actors.controllers.shared.metering import count, observe
 from actors.controllers.shared.pod_owners import (
     PodControl,
     attribute_causes,
@@ -52,6 +54,7 @@ from sim.units import SECOND, format_time, parse_time
 
 CLIENT = "job-controller"
 WORKERS = 5
+PREFIX = "job_controller_"
 BATCH_US = 1 * SECOND  # podUpdateBatchPeriod
 BACKOFF_US, BACKOFF_MAX_US = 10 * SECOND, 360 * SECOND  # DefaultJobBackOff, MaxJobBackOff
 
@@ -84,6 +87,7 @@ class _SyncState:
     error: str | None = None
     suspend_changed: bool = False
     ended_us: int = 0  # when the Job was found to be complete
+    action: str = "reconciling"  # for metrics
 
 
 class JobLoop:
@@ -239,6 +243,7 @@ class JobLoop:
             return None, True
         if decide.is_finished(job):
             return None, True
+        begun_us = self.env.ctx.now_us()
         tracking = self._tracking(key, job)
         if not tracking.by_finalizer:
             error = await self._unmark(job)
@@ -271,7 +276,30 @@ class JobLoop:
         else:
             self._await_deadline(state, wall_us)
             await self._continue(state, active, satisfied)
-        return await self._conclude(state, job, bad, tracking)
+        result = await self._conclude(state, job, bad, tracking)
+        self._count_sync(state, result[0], begun_us)
+        return result
+
+    def _count_sync(self, state: _SyncState, error: str | None, begun_us: int) -> None:
+        """Count a sync for metrics."""
+        kernel = self.env.ctx.kernel
+        labels = decide.completion_mode(state.job), "success" if error is None else "error", state.action
+        count(kernel, f"{PREFIX}job_sync_total", *labels)
+        took_us = self.env.ctx.now_us() - begun_us
+        observe(kernel, f"{PREFIX}job_sync_duration_seconds", took_us / SECOND, *labels)
+
+    def _count_pods(self, job: Obj, before: Mapping[str, Any]) -> None:
+        """Count the pods by which the status of a Job has grown (recordJobPodFinished)."""
+        after = status_of(job)
+        for result in ("succeeded", "failed"):
+            grown = after.get(result, 0) - before.get(result, 0)
+            count(
+                self.env.ctx.kernel,
+                f"{PREFIX}job_pods_finished_total",
+                decide.completion_mode(job),
+                result,
+                by=grown,
+            )
 
     async def _conclude(
         self, state: _SyncState, seen: Obj, bad: int, tracking: decide.Tracking
@@ -383,6 +411,9 @@ class JobLoop:
         job = state.job
         wanted = decide.wanted_active(job, state.active, state.succeeded_count)
         gone = decide.to_remove(job, active, max(0, state.active - wanted), self._annotation)
+        state.action = "tracking"
+        if gone or decide.is_suspended(job):
+            state.action = "pods_deleted"
         if gone:
             self.expectations.expect(state.key, 0, len(gone))
             replies = await in_parallel(self.env.ctx, len(gone), self._remove_send(job, gone))
@@ -390,6 +421,7 @@ class JobLoop:
             state.active -= len(gone) - len(refused)
             state.error = refused[0].message if refused else None
         elif wanted > state.active and not decide.is_suspended(job):
+            state.action = "pods_created"
             await self._create(state, active, min(wanted - state.active, decide.PODS_PER_SYNC_MAX))
 
     def _remove_send(self, job: Obj, pods: Sequence[Obj]) -> Callable[[int, Callable[[Reply], None]], None]:
@@ -483,6 +515,8 @@ class JobLoop:
             refused = await self._write(state)
             if refused is not None:
                 return refused
+            self._count_pods(state.job, status_of(seen))
+        counted = status_of(state.job)
         freed, error = await self._remove_finalizers(state.key, count.free)
         for uid in freed:
             tracked.pop(uid, None)
@@ -493,11 +527,17 @@ class JobLoop:
             "status": {**state.job["status"], "uncountedTerminatedPods": left.as_status()},
         }
         if error is not None:
-            return (await self._write(state) if needed else None) or error
+            refused = await self._write(state) if needed else None
+            if needed and refused is None:
+                self._count_pods(state.job, counted)
+            return refused or error
         if state.end is not None and not count.full and left == decide.Uncounted():
             self._finish(state, state.end)
             needed = True
-        return await self._write(state) if needed else None
+        refused = await self._write(state) if needed else None
+        if needed and refused is None:
+            self._count_pods(state.job, counted)
+        return refused
 
     def _with_failure_target(self, status: Obj, end: decide.End) -> Obj:
         """Add the condition that the Job will fail, before the pods that show why may be deleted."""
@@ -516,6 +556,9 @@ class JobLoop:
     def _finish(self, state: _SyncState, end: decide.End) -> None:
         """Finish a Job (Quirk: the event precedes the write, so a failed write repeats the event)."""
         wall_us, status = self.env.ctx.wall_us(), state.job["status"]
+        result = "succeeded" if end.type == "Complete" else "failed"
+        mode = decide.completion_mode(state.job)
+        count(self.env.ctx.kernel, f"{PREFIX}job_finished_total", mode, result)
         ended = decide.condition(end.type, "True", end.reason, end.message, wall_us)
         conditions = decide.with_condition(status.get("conditions") or (), ended)
         status = status if conditions is None else {**status, "conditions": conditions}

@@ -11,6 +11,7 @@ Differs  the metrics of the set are left out.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from ipaddress import IPv4Network, IPv6Network
 
 Network = IPv4Network | IPv6Network
@@ -32,7 +33,11 @@ def overlap(one: Network, other: Network) -> bool:
 
 
 class CidrSet:
-    """The parts of one cluster CIDR."""
+    """The parts of one cluster CIDR.
+
+    changed: is called with how many parts are taken and how many are freed; tried: with the number
+        of used parts that a search for a free one has passed
+    """
 
     def __init__(self, cluster: Network, mask_size: int) -> None:
         self.cluster = cluster
@@ -41,6 +46,13 @@ class CidrSet:
         self._count = 1 << mask_size - cluster.prefixlen
         self._used = 0  # bit i: the part at index i is in use
         self._next = 0
+        self.changed: Callable[[int, int], None] = lambda taken, freed: None
+        self.tried: Callable[[int], None] = lambda tries: None
+
+    @property
+    def usage(self) -> float:
+        """The share of the parts that is in use."""
+        return self._used.bit_count() / self._count
 
     def take_next(self) -> Network:
         """The next free part, which is then in use; raises NoneLeft."""
@@ -51,6 +63,8 @@ class CidrSet:
             )
         after = free >> self._next << self._next
         index = _lowest_bit(after or free)
+        self.tried((index - self._next) % self._count)
+        self.changed(1, 0)
         self._next = (index + 1) % self._count
         self._used |= 1 << index
         address = int(self.cluster.network_address) + index * self._step
@@ -59,11 +73,15 @@ class CidrSet:
 
     def occupy(self, cidr: Network) -> None:
         """Mark all parts that a CIDR touches as used; raises OutOfRange."""
-        self._used |= self._bits(cidr)
+        bits = self._bits(cidr)
+        self.changed((bits & ~self._used).bit_count(), 0)
+        self._used |= bits
 
     def release(self, cidr: Network) -> None:
         """Mark all parts that a CIDR touches as free; raises OutOfRange."""
-        self._used &= ~self._bits(cidr)
+        bits = self._bits(cidr)
+        self.changed(0, (bits & self._used).bit_count())
+        self._used &= ~bits
 
     def _bits(self, cidr: Network) -> int:
         if not overlap(self.cluster, cidr):

@@ -15,15 +15,19 @@ Differs  the reservation of a node that is deleted before its patch is given up,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from actors.controllers.nodeipam.cidr_sets import CidrSet, Network, NoneLeft, OutOfRange, overlap
+from actors.controllers.shared.metering import count, observe
 from actors.controllers.shared.shell import Env
 from sim.api.types import Obj, Reply
 from sim.client import Client, EventRecorder, Heartbeats
 from sim.options.node_networks import network
 
 WORKERS = 30  # cidrUpdateWorkers
+PREFIX = "node_ipam_controller_cidrset_"
 TRIES = 3  # cidrUpdateRetries
 SERVER_TIMEOUT = "ServerTimeout"
 
@@ -94,6 +98,18 @@ def record_change(recorder: EventRecorder, node: Obj, what: str) -> None:
 class RangeAllocator:
     """Shell of the allocator: handlers of nodes, and the workers that write."""
 
+    def _count(self, network: str, taken: int, freed: int) -> None:
+        for family, number in (("allocations", taken), ("releases", freed)):
+            if number:
+                count(self._env.ctx.kernel, f"{PREFIX}cidrs_{family}_total", network, by=number)
+
+    def _count_tries(self, network: str, tries: int) -> None:
+        observe(self._env.ctx.kernel, f"{PREFIX}allocation_tries_per_request", tries, network)
+
+    def _gauges(self) -> Iterator[tuple[str, tuple[str, ...], float]]:
+        for one in self._sets.all:
+            yield f"{PREFIX}usage_cidrs", (str(one.cluster),), one.usage
+
     def __init__(self, env: Env, client: Client, recorder: EventRecorder) -> None:
         options = env.options
         self._env = env
@@ -101,7 +117,11 @@ class RangeAllocator:
         self._recorder = recorder
         networks = zip(options.cluster_networks, options.mask_sizes, strict=True)
         self._sets = Sets([CidrSet(cluster, size) for cluster, size in networks])
+        for one in self._sets.all:
+            one.changed = partial(self._count, str(one.cluster))
+            one.tried = partial(self._count_tries, str(one.cluster))
         self._sets.exclude(options.service_networks)
+        env.ctx.kernel.gauges[f"{env.ctx.name} nodeipam"] = self._gauges
         self._nodes = env.informers["nodes"]
         self._queue = env.queue("nodeipam")
         self._reserved: dict[str, tuple[Network, ...]] = {}  # of the nodes in the queue

@@ -26,6 +26,7 @@ from actors.controllers.service.decide import (
     wants_balancer,
 )
 from actors.controllers.shared.cloud import LOAD_BALANCERS, Cloud, Refused
+from actors.controllers.shared.metering import observe
 from actors.controllers.shared.shell import Env, run_workers
 from sim.api.objects import get_in
 from sim.api.types import Obj
@@ -250,6 +251,7 @@ class ServiceController:
     async def _update_all(self, due: deque[str]) -> None:
         """Give the present nodes to load balancers, as many at a time as there are workers."""
         failed: list[str] = []
+        begun_us = self._ctx.now_us()
 
         async def work() -> None:
             while due:
@@ -259,11 +261,20 @@ class ServiceController:
 
         await self._ctx.gather(*[work] * max(1, self._env.options.concurrent_service_syncs))
         self._due = sorted(failed)
+        took_s = (self._ctx.now_us() - begun_us) / SECOND
+        observe(self._ctx.kernel, "service_controller_nodesync_latency_seconds", took_s)
 
     async def _update(self, key: str) -> bool:
         service = self._known.get(key)
         if service is None or not wants_balancer(service):
             return True
+        begun_us = self._ctx.now_us()
+        done = await self._update_hosts(key, service)
+        took_s = (self._ctx.now_us() - begun_us) / SECOND
+        observe(self._ctx.kernel, "service_controller_update_loadbalancer_host_latency_seconds", took_s)
+        return done
+
+    async def _update_hosts(self, key: str, service: Obj) -> bool:
         nodes = hosts(self._nodes.list(), self._env.names)
         await self._call()
         refused = self._cloud.update_balancer(self._cluster, service, nodes)

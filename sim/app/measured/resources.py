@@ -39,8 +39,8 @@ def show_resources(pods: Iterable[Obj], shown: Meters) -> None:
 
 
 def totals(spec: Obj, kind: str) -> dict[str, int]:
-    """What a pod takes of each resource, in billionths: the sum of its containers, or the largest of
-    its init containers, and the overhead.
+    """What a pod takes of each resource, in billionths: the sum of its containers, or the largest
+    of its init containers, and the overhead.
 
     kind: "requests" or "limits"; the overhead adds to limits that are not 0
     """

@@ -19,6 +19,7 @@ from sim.api.audit.policy import LEVEL_TEXTS
 from sim.api.request_labels import COMPONENT
 from sim.api.schema.scheme import Scheme
 from sim.app.audit.outputs import AuditOutputs
+from sim.app.measured.controllers import show_controllers
 from sim.app.options import ClusterOptions
 from sim.ident import Names
 from sim.kernel import Kernel
@@ -53,6 +54,7 @@ def show_state(cluster: Measured, shown: Meters) -> None:
     _show_services(cluster, shown)
     _show_leaders(cluster, shown)
     _show_audit(cluster, shown)
+    show_controllers(cluster.storage.store, cluster.scheme, cluster.options.controller_manager, shown)
 
 
 def _show_processes(kernel: Kernel, shown: Meters) -> None:

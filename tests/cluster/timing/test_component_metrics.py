@@ -35,7 +35,7 @@ async def test_metrics_of_the_scheduler_follow_its_attempts_and_change_no_result
             assert value("scheduler_queue_incoming_pods_total", event="PodAdd", queue="active") == 2
             took_s = value("scheduler_pod_scheduling_duration_seconds_sum", attempts="1")
             assert 0 < took_s < 1
-            assert value("workqueue_adds_total", name="endpointslice") > 0
+            assert value("workqueue_adds_total", name="endpoint_slice") > 0
             assert value("apiserver_request_total", verb="POST", resource="pods", code="201") == 3
             assert value("scheduler_preemption_victims_count") == 0
             assert value("root_ca_cert_publisher_sync_total", code="200") >= 4

@@ -1,0 +1,58 @@
+"""What controllers count for a reader of metrics.
+
+Turns syncs and what they do into counters and histograms of `Kernel.meters`.
+
+Holds: nothing is counted while there is no reader, and nothing here changes a decision.
+
+Mirrors  kubernetes v1.25 pkg/controller/*/metrics/metrics.go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from sim.api.types import Obj
+from sim.kernel import Kernel
+
+
+def count(kernel: Kernel, family: str, *labels: str, by: int = 1) -> None:
+    """Add to a counter."""
+    if kernel.meters is not None:
+        kernel.meters.count(family, labels, by)
+
+
+def observe(kernel: Kernel, family: str, value: float, *labels: str) -> None:
+    """Add a value to a histogram."""
+    if kernel.meters is not None:
+        kernel.meters.observe(family, labels, value)
+
+
+class Moves(NamedTuple):
+    """How many endpoints slices gain, keep in another form, and lose."""
+
+    added: int
+    updated: int
+    removed: int
+
+
+def moves(before: Iterable[Obj], after: Sequence[Obj]) -> Moves:
+    """What happens to the endpoints of slices.
+
+    before: the slices that are changed or deleted, as they are; after: those that are written
+    """
+    old, new = _endpoints(before), _endpoints(after)
+    had, has = Counter(address for address, _ in old), Counter(address for address, _ in new)
+    same = Counter(repr(endpoint) for _, endpoint in old) & Counter(repr(endpoint) for _, endpoint in new)
+    kept = (had & has).total()
+    return Moves((has - had).total(), kept - same.total(), (had - has).total())
+
+
+def _endpoints(slices: Iterable[Obj]) -> list[tuple[str, Obj]]:
+    """The endpoints of slices, each with its address and its place among the ports."""
+    return [
+        (f"{endpoint['addresses'][0]} {piece.get('ports')}", endpoint)
+        for piece in slices
+        for endpoint in piece.get("endpoints") or ()
+    ]
