@@ -429,6 +429,10 @@ async def test_options_are_checked_in_the_order_of_each_verb() -> None:
         json_type = {"Content-Type": "application/json"}
         orphan = b'{"orphanDependents":false,"propagationPolicy":""}'
         assert await code("DELETE", "resourceVersion=x", body=orphan, **json_type) == 422
+        merge = {"Content-Type": N.media_merge_patch}
+        assert await code("PATCH", "", "/absent", body=b"{", **merge) == 404
+        assert (await client.post(MAPS, json=config_map("there"))).status_code == 201
+        assert await code("PATCH", "", "/there", body=b"{", **merge) == 400
 
 
 async def test_logs_are_an_empty_folder_for_clients_that_accept_any_form() -> None:

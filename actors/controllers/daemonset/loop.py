@@ -322,8 +322,8 @@ class DaemonSetLoop:
                 return labelled
             revisions[place] = labelled
         data = revision_data(owner["spec"]["template"])
-        equal = [revision for revision in revisions if revision["data"] == data]
-        olds = [revision for revision in revisions if revision["data"] != data]
+        equal = [revision for revision in revisions if history.same_data(revision, data)]
+        olds = [revision for revision in revisions if not history.same_data(revision, data)]
         number = history.next_number(olds)
         if not equal:
             made = await self._snapshot(owner, data, number)
@@ -380,7 +380,7 @@ class DaemonSetLoop:
         live = await self.client.get(history.RESOURCE, namespace, name)
         if not live.ok:
             return live.message
-        if live.obj["data"] == data:
+        if history.same_data(live.obj, data):
             return live.obj
         current = await self.client.get(RESOURCE, namespace, owner["metadata"]["name"])
         if not current.ok:

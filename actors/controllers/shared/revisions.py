@@ -5,8 +5,6 @@ Turns an owner's revisions and the names of the live ones into their order and i
 Holds: revisions are ordered by number, then creation, then name; live ones are never pruned.
 
 Mirrors  kubernetes v1.25 pkg/controller/history/controller_history.go.
-Differs  revisions are compared as JSON values, not as bytes, so reordered keys make no new
-         revision.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from actors.controllers.shared.pod_owners import candidates_of
 from actors.controllers.shared.pod_template_hash import revision_json
 from actors.controllers.shared.shell import Owner, adopt, can_adopt, claim_objects
 from sim.api.objects import controller_of
+from sim.api.raw_text import text_of
 from sim.api.selectors import from_selector
 from sim.api.types import Obj, Reply
 from sim.client import Client, Informer
@@ -71,6 +70,12 @@ def make_revision(owner: Obj, ref: Obj, name: str, labels: dict[str, str], data:
         "data": msgspec.json.decode(revision_json(data)),
         "revision": number,
     }
+
+
+def same_data(revision: Obj, data: Obj) -> bool:
+    """True if a revision has these data, in the text of Go's encoder (EqualRevision)."""
+    given = revision["data"]
+    return bool(given == data) and (type(given) is dict or text_of(given) == revision_json(data))
 
 
 async def claimed(client: Client, informer: Informer, owner: Owner) -> tuple[list[Obj], str | None]:

@@ -311,7 +311,7 @@ class StatefulSetLoop:
         collisions = int(owner.get("status", {}).get("collisionCount", 0))
         template = owner["spec"]["template"]
         data = revision_data(template)
-        equal = [revision for revision in revisions if revision["data"] == data]
+        equal = [revision for revision in revisions if history.same_data(revision, data)]
         if equal and equal[-1] is revisions[-1]:
             update = equal[-1]
         elif equal:

@@ -17,6 +17,7 @@ from typing import Any
 
 from sim.api.crd import objects as custom_objects
 from sim.api.crd.served import CustomResource
+from sim.api.raw_text import with_text
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.json_text import parse
 from sim.api.schema.resource import Resource
@@ -93,7 +94,7 @@ def decode(call: Call, resource: Resource) -> Obj:
     call.warnings += decoded.problems
     call.sent = decoded.sent
     # An equal body keeps its shared parts, which defaults and validation know by identity.
-    return body if decoded.obj == body else decoded.obj
+    return body if decoded.obj == body else with_text(resource.kind, decoded.obj, body)
 
 
 def _newer_eviction(resource: Resource, body: Json) -> Json:

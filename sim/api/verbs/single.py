@@ -23,7 +23,7 @@ from functools import lru_cache, partial
 
 from msgspec import structs
 
-from sim.api import status
+from sim.api import raw_text, status
 from sim.api.auth.attributes import Decision
 from sim.api.auth.request_attributes import attributes_of
 from sim.api.crd.served import CustomResource
@@ -533,13 +533,22 @@ def patch(call: Call) -> Steps:
     known = (names.media_json_patch, names.media_merge_patch, names.media_strategic_patch)
     if kind not in known or (resource.custom and kind == known[-1]):
         raise unsupported_patch(call)
-    body, duplicates = patch_body(call, kind)
+    try:
+        body, duplicates = patch_body(call, kind)
+    except Refusal:  # the object is looked for before its patch is read
+        if found((yield Get(call.key))) is None:
+            raise call.not_found() from None
+        raise
     strategic = kind == names.media_strategic_patch
 
     def change(item: Item) -> Obj:
         problems = duplicates
         try:
             if strategic:
+                if key := raw_text.unknown_part(resource.kind, body, item.obj):
+                    raise internal(
+                        f'unable to find api field in struct RawExtension for the json field "{key}"'
+                    )
                 out: Obj = strategic_merge(resource.schema, item.obj, body)
             elif kind == names.media_merge_patch:
                 check_merge_patch(body)
@@ -555,6 +564,8 @@ def patch(call: Call) -> Steps:
             shown = partial(go_print, body) if strategic else partial(_document, call, item, body)
             wrong = restore_error(resource.schema, out) if strategic else ""
             out = conform(call, resource, out, Patched(shown, wrong, problems, strategic))
+        if not resource.custom:
+            out = raw_text.patched(resource.kind, out, item.obj, strategic)
         check_name(out, call)
         revision = out["metadata"].get("resourceVersion", "")
         parse_revision(revision)

@@ -219,7 +219,7 @@ def _from_yaml(
             why = f"json: cannot unmarshal {go_kind(value)} into Go value of type {_HEAD}"
             why = f"couldn't get version/kind; json parse error: {why}"
             raise BadBody(status.bad_request(f"{what}{why}{shown}"))
-        return msgspec.json.encode(value)
+        return msgspec.json.encode(value, order="deterministic")  # as Go writes maps
     except YamlTooLarge:
         raise BadBody(status.too_large(TOO_MANY)) from None
     except YamlError as error:

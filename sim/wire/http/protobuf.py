@@ -265,11 +265,17 @@ def _json(parts: _Parts) -> Any:
         raise ProtobufError(str(error)) from None
 
 
+def _raw(parts: _Parts) -> Any:
+    """A value in its own text, which the body of the request carries on."""
+    _json(parts)
+    return msgspec.Raw(_bytes(parts.get(1, b"")) or b"null")
+
+
 _SPECIAL: dict[str, Callable[[_Parts], Any]] = {
     "Time": _time,
     "MicroTime": _micro_time,
     "Quantity": _quantity,
     "IntOrString": _int_or_string,
     "FieldsV1": _json,
-    "RawExtension": _json,
+    "RawExtension": _raw,
 }

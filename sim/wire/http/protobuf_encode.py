@@ -23,6 +23,7 @@ import msgspec
 from sim.api.go_json import escaped
 from sim.api.protobuf.numbers import numbers, short_name
 from sim.api.protobuf.wire import part, varint
+from sim.api.raw_text import text_of
 from sim.api.schema.field_schemas import JSON_SCHEMA, OBJECT_META, SchemaNode, schema_of, schema_of_kind
 from sim.api.types import Obj
 from sim.ident import Names
@@ -181,6 +182,10 @@ def _json(value: Any) -> bytes:
     return part(1, escaped(msgspec.json.encode(value)))
 
 
+def _raw(value: Any) -> bytes:
+    return part(1, text_of(value))
+
+
 def _schema(number: int, value: Obj) -> bytes:
     return part(number, _message(schema_of(JSON_SCHEMA), value))
 
@@ -209,5 +214,5 @@ _SPECIAL: dict[str, Callable[[Any], bytes]] = {
     "Quantity": lambda value: part(1, str(value).encode()),
     "IntOrString": _int_or_string,
     "FieldsV1": _json,
-    "RawExtension": _json,
+    "RawExtension": _raw,
 }

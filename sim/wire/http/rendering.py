@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from sim.api import status
+from sim.api import raw_text, status
 from sim.api.go_json import escaped
 from sim.api.kinds.tables import columns, row
 from sim.api.ownership import managed
@@ -99,7 +99,11 @@ def _bare(item: Item) -> bytes:
         raw = item.raw = {}
     found = raw.get(_BARE)
     if found is None:
-        obj = {key: value for key, value in whole(item).items() if key not in ("kind", "apiVersion")}
+        obj = {
+            key: value
+            for key, value in raw_text.shown(whole(item)).items()
+            if key not in ("kind", "apiVersion")
+        }
         found = raw[_BARE] = _encode(obj)
     return found
 

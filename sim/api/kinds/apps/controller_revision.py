@@ -1,21 +1,18 @@
 """ControllerRevisions.
 
 Mirrors  kubernetes v1.25 pkg/apis/apps/validation/validation.go: ValidateControllerRevision and its
-         update.
-Differs  data are compared as values, where upstream compares their JSON texts.
+         update (data are compared as texts).
 """
 
 from __future__ import annotations
 
-import json
-
-from sim.api.go_json import escaped
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age, count
 from sim.api.kinds.common.errors import IMMUTABLE, Errors, Shown, at_least_zero, invalid, required
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.kind import Cells, Kind, Row
 from sim.api.objects import controller_of, name_of
+from sim.api.raw_text import text_of
 from sim.api.types import Json, Obj
 from sim.ident import Names
 
@@ -30,7 +27,7 @@ def _validate_create(obj: Obj) -> Errors:
 def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     errors += _validate_create(new)
-    if new.get("data") != old.get("data"):
+    if text_of(new.get("data")) != text_of(old.get("data")):
         errors.append(invalid("data", _go_data(new.get("data")), IMMUTABLE))
     return errors
 
@@ -39,8 +36,7 @@ def _go_data(data: Json) -> Shown | None:
     """Data as Go's %#v shows them: the bytes of their JSON text."""
     if data is None:
         return None
-    text = escaped(json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode())
-    listed = ", ".join(f"{byte:#x}" for byte in text)
+    listed = ", ".join(f"{byte:#x}" for byte in text_of(data))
     return Shown(
         'runtime.Unknown{TypeMeta:runtime.TypeMeta{APIVersion:"", Kind:""}, '
         f'Raw:[]uint8{{{listed}}}, ContentEncoding:"", ContentType:"application/json"}}'

@@ -1,0 +1,127 @@
+"""The text in which a client wrote a value that upstream keeps as text (runtime.RawExtension).
+
+Turns the body of a request into one in which the value of such a field knows its text, and such a
+value into the texts of answers and comparisons.
+
+Holds: a value that knows its text is an ordinary map or list to all other code; a copy of it forgets
+the text, and then has that of Go's encoder.
+
+Mirrors  apimachinery v1.25 pkg/runtime/{extension,converter}.go, golang encoding/json (Compact).
+Differs  the text of a number, a string or a truth value alone is not kept: `1.0` becomes 1.0.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+from sim.api.go_json import escaped
+from sim.api.types import Json, Obj
+
+# Fields of this type, by kind: those of the fixed kinds that are stored.
+FIELDS = {"ControllerRevision": "data"}
+WHOLE_MAX = 1e21  # below, Go writes whole numbers without an exponent
+
+_GAPS = re.compile(rb'("(?:[^"\\]++|\\.)*+")|[ \t\r\n]++', re.DOTALL)
+
+
+class _RawMap(dict[str, Any]):
+    """A map and its text."""
+
+    __slots__ = ("text",)
+    text: bytes
+
+
+class _RawList(list[Any]):
+    """A list and its text."""
+
+    __slots__ = ("text",)
+    text: bytes
+
+
+class _Given(msgspec.Struct):
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+def with_text(kind: str, obj: Obj, body: object) -> Obj:
+    """An object of this kind in which what is kept as text knows its text in the body."""
+    name = FIELDS.get(kind)
+    if name is None or not isinstance(body, bytes | bytearray):
+        return obj
+    try:
+        given = msgspec.json.decode(body, type=_Given).data
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return obj
+    return obj if given is msgspec.UNSET else {**obj, name: _kept(obj.get(name), bytes(given))}
+
+
+def unknown_part(kind: str, patch: Json, old: Obj) -> str:
+    """The first key that a strategic patch would merge into such a value, which has no fields; ""
+    if it merges none.
+    """
+    name = FIELDS.get(kind)
+    if name is None or not isinstance(patch, dict) or not isinstance(old.get(name), dict):
+        return ""
+    below = patch.get(name)
+    return min(below, default="") if isinstance(below, dict) else ""
+
+
+def patched(kind: str, obj: Obj, old: Obj, strategic: bool) -> Obj:
+    """An object of this kind after a patch.
+
+    Upstream patches the text of an answer; a strategic patch turns it into maps, which have no
+    order.
+    """
+    name = FIELDS.get(kind)
+    if name is None or name not in obj:
+        return obj
+    value = old.get(name) if obj[name] == old.get(name) else obj[name]
+    text = json.dumps(_of_maps(value), separators=(",", ":"), ensure_ascii=False).encode()
+    return {**obj, name: _kept(value, escaped(text) if strategic else compact(text_of(value)))}
+
+
+def _kept(value: Json, text: bytes) -> Json:
+    """The value, with its text if it is a map or list."""
+    made: Any = value
+    if isinstance(value, dict):
+        made = _RawMap(value)
+    elif isinstance(value, list):
+        made = _RawList(value)
+    else:
+        return value
+    made.text = text
+    return made  # type: ignore[no-any-return]
+
+
+def text_of(value: Json) -> bytes:
+    """The text of a value: as its client wrote it, or else as Go's encoder does."""
+    if isinstance(value, _RawMap | _RawList):
+        return value.text
+    return escaped(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
+
+
+def shown(obj: Obj) -> Obj:
+    """An object with the text of answers in place of what is kept as text."""
+    name = FIELDS.get(obj.get("kind") or "")
+    if name is None or not isinstance(obj.get(name), _RawMap | _RawList):
+        return obj
+    return {**obj, name: msgspec.Raw(compact(obj[name].text))}
+
+
+def compact(text: bytes) -> bytes:
+    """JSON text without what separates its parts, escaped (Go's Compact)."""
+    return escaped(_GAPS.sub(lambda found: found[1] or b"", text))
+
+
+def _of_maps(value: Json) -> Json:
+    """The value as Go's encoder writes maps: sorted, with whole numbers as integers."""
+    if isinstance(value, dict):
+        return {key: _of_maps(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [_of_maps(below) for below in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < WHOLE_MAX:
+        return int(value)
+    return value
