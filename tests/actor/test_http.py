@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import ssl
+from base64 import b64encode
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
@@ -436,6 +437,30 @@ async def test_a_client_certificate_of_the_servers_authority_is_believed(tmp_pat
             assert (await client.get(MAPS)).status_code == 200  # on the same connection
 
 
+async def check_logs_over_websocket(client: httpx.AsyncClient, path: str, log: bytes) -> None:
+    """An empty message opens a log; the first subprotocol that is known decides on its form."""
+    both = ["base64.binary.k8s.io", "binary.k8s.io"]
+    for asked, agreed, empty, whole in (
+        ([], None, b"", log),
+        (["v9.x", *both], both[0], "", b64encode(log).decode()),
+        ([both[1]], both[1], b"", log),
+    ):
+        async with opened(client, path, subprotocols=asked) as socket:
+            assert socket.subprotocol == agreed
+            assert [await socket.get_message(), await socket.get_message()] == [empty, whole]
+            with pytest.raises(ConnectionClosed) as closed, trio.fail_after(5):
+                await socket.get_message()
+            assert closed.value.reason.code == 1000
+    for refused, protocol, code in ((path, "v9.x", 403), (f"{path}&tailLines=x", both[1], 400)):
+        found = 0
+        try:
+            async with opened(client, refused, subprotocols=[protocol]):
+                pass
+        except* ConnectionRejected as rejected:
+            found = first_of(rejected).status_code
+        assert found == code
+
+
 async def test_logs_come_from_the_node_that_runs_the_pod_and_go_with_it() -> None:
     async with served(nodes=1) as (cluster, client):
         cluster.kernel.set_rate(float("inf"))
@@ -451,6 +476,7 @@ async def test_logs_come_from_the_node_that_runs_the_pod_and_go_with_it() -> Non
         which = await client.get(f"{PODS}/p/log")
         assert which.json()["message"] == "a container name must be specified for pod p, choose one of: [a b]"
         assert (await client.get(f"{PODS}/p/log?container=x")).status_code == 400
+        await check_logs_over_websocket(client, f"{PODS}/p/log?container=a&follow=true", log.content)
         cluster.fail_node("node-0", "power-loss")
         assert "connection refused" in (await client.get(f"{PODS}/p/log?container=a")).json()["message"]
 
@@ -630,11 +656,15 @@ async def test_internal_error_is_returned_and_logged_and_ends_nothing(
 
 
 @asynccontextmanager
-async def opened(client: httpx.AsyncClient, path: str, **headers: str) -> AsyncIterator[WebSocketConnection]:
+async def opened(
+    client: httpx.AsyncClient, path: str, subprotocols: Sequence[str] = (), **headers: str
+) -> AsyncIterator[WebSocketConnection]:
     sent = [("Authorization", "Bearer root"), *headers.items()]
     stream = await trio.open_tcp_stream("127.0.0.1", client.base_url.port or 0)
     async with stream, trio.open_nursery() as nursery:
-        yield await wrap_client_stream(nursery, stream, "x", path, extra_headers=sent)
+        yield await wrap_client_stream(
+            nursery, stream, "x", path, subprotocols=subprotocols, extra_headers=sent
+        )
         nursery.cancel_scope.cancel()
 
 

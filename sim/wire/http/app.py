@@ -53,7 +53,7 @@ from sim.wire.http.pages.content import Content, http_time, serve, year_after
 from sim.wire.http.pages.document import NO_PAGE, NO_SNIFF, Document
 from sim.wire.http.rendering import PART_MAX, Answer, EventWriter, View
 from sim.wire.http.routing import NoRoute, Target
-from sim.wire.http.upgraded import STREAMED
+from sim.wire.http.upgraded import STREAMED, log_protocols
 from sim.wire.passages import is_long_running, passed_through
 
 # Extensions of the ASGI scope: the certificate of the connection, DER, or None; resources to be
@@ -408,6 +408,9 @@ class Front:
         # YAML is printed node by node, some 8 us each.
         size = len(reply.items or ()) * ITEM_BYTES if form.media == names.media_yaml else 0
         response = self._response(await self._aside(size, rendering.prepare(view, reply)))
+        if STREAMED in exchange.extensions and target.subresource == "log" and reply.code == HTTPStatus.OK:
+            exchange.extensions[STREAMED].extend(log_protocols(names))
+            return response
         response.compressed_from = 0 if COMPRESSION in self._gates else COMPRESSED_FROM
         return response
 
