@@ -93,7 +93,7 @@ def _kept(value: Json, text: bytes) -> Json:
     else:
         return value
     made.text = text
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def text_of(value: Json) -> bytes:
