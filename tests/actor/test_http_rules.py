@@ -435,6 +435,22 @@ async def test_options_are_checked_in_the_order_of_each_verb() -> None:
         assert await code("PATCH", "", "/there", body=b"{", **merge) == 400
 
 
+async def test_documents_of_the_api_are_refused_to_a_body_of_another_type() -> None:
+    async with served() as (_, client):
+
+        async def code(path: str, content: str) -> int:
+            return int((await client.get(path, headers={"Content-Type": content})).status_code)
+
+        for path in ("/api", "/api/v1", "/version"):
+            assert await code(path, "text/plain") == await code(path, "APPLICATION/JSON") == 406
+            assert await code(path, "text/plain, application/json;charset=x") == 200
+        assert (await code("/api", "application/yaml"), await code("/version", "application/yaml")) == (
+            200,
+            406,
+        )
+        assert await code("/apis", "text/plain") == 200
+
+
 async def test_logs_are_an_empty_folder_for_clients_that_accept_any_form() -> None:
     async with served() as (_, client):
         assert (await client.get("/logs", headers={"Accept": "application/json"})).status_code == 406

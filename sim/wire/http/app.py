@@ -321,6 +321,7 @@ class Front:
             raise Refused(document.value)
         try:
             if document.routed:
+                negotiation.check_consumed(names, exchange.headers.get("content-type"), document.json_only)
                 negotiation.check_route(names, header, False, document.json_only)
             if document.json_only:
                 form = Form(names.media_json, pretty=routing.is_set(options, "pretty"))

@@ -102,6 +102,18 @@ def check_route(names: Names, header: str, listing: bool, json_only: bool = Fals
         check_produced(header, produced(names), produced(names, listing))
 
 
+def check_consumed(names: Names, header: str, json_only: bool) -> None:
+    """The route's evaluation of the type of a body, also of a request that has none.
+
+    Raises NotAcceptable.  Quirk: as for a form that the route does not produce (go-restful).
+    """
+    known = [names.media_json] if json_only else produced(names)
+    given = [part.partition(";")[0].strip() for part in header.split(",")] if header else ["*/*"]
+    if not any(media == "*/*" or media in known for media in given):
+        text = "406: Not Acceptable\n\nAvailable representations: "
+        raise NotAcceptable(status.status(406, "NotAcceptable", text, {}))
+
+
 def check_produced(header: str, known: Sequence[str], shown: Sequence[str] = ()) -> None:
     """Raise NotAcceptable if a client wants none of the types that a route produces.
 
