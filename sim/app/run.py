@@ -56,6 +56,7 @@ class Result:
 
     refused: commands of the scenario without effect, and why
     as_served: True if a replay has the trace of the served cluster; None if that is unknown
+    metrics: those of the components at the end, as Prometheus reads them, of a metered run
     """
 
     name: str
@@ -70,6 +71,7 @@ class Result:
     as_served: bool | None = (
         None  # whether a run made again has the trace of the first; None where that is unknown
     )
+    metrics: str = ""
 
     @property
     def ok(self) -> bool:
@@ -211,6 +213,7 @@ async def run_plan(
     fast: bool | FastPaths = True,
     audited: bool = True,
     replaces_log: bool = False,
+    metered: bool = False,
 ) -> Result:
     """Run a plan as fast as possible.
 
@@ -221,6 +224,8 @@ async def run_plan(
     fast: the fast paths to take; the result is the same with all, some or none of them
     audited: False drops the events of the audit that the options ask for; so does `outside`
     replaces_log: True replaces a file that is in the place of the audit log
+    metered: True lets the components count from the start, for `Result.metrics`; the trace is the
+        same
     """
     seed = plan.seed if seed is None else seed
     expectations = expectations_of(plan, alone=outside is None and prepare is None)
@@ -242,7 +247,7 @@ async def run_plan(
                 audited=audited and outside is None,
                 replaces_log=replaces_log,
             )
-            result = await _run(plan, seed, make, trace, checker, watch, picture, prepare, outside)
+            result = await _run(plan, seed, make, trace, checker, watch, picture, prepare, outside, metered)
         trace.outcome = result.outcome()
         return result
     finally:
@@ -259,6 +264,7 @@ async def _run(
     picture: bool,
     prepare: Callable[[Cluster], object] | None,
     outside: Outside | None,
+    metered: bool,
 ) -> Result:
     """The run itself, in a frame of its own, so that no frame holds the cluster afterwards.
 
@@ -270,6 +276,7 @@ async def _run(
     timeline = Timeline(NAMES[plan.cluster.naming])
     async with make() as cluster, trio.open_nursery() as beside:
         cluster.kernel.slice_s = SLICE_S
+        metrics = cluster.metrics() if metered else None
         cluster.observe(checker.see, checker.resources)
         cluster.watch_machines(checker.machine)
         if picture:
@@ -295,6 +302,7 @@ async def _run(
         await cluster.run_until(plan.duration_us)
         beside.cancel_scope.cancel()
         steps = cluster.kernel.steps
+        text = "" if metrics is None else metrics.text()
     return Result(
         plan.name,
         seed,
@@ -306,4 +314,5 @@ async def _run(
         timeline,
         tuple(cluster.admin.refused),
         trace.sha256() == served_sha256 if served_sha256 else None,
+        metrics=text,
     )

@@ -59,11 +59,18 @@ def run_shown(
     outside: Outside | None = None,
     fast: bool = True,
     replaces_log: bool = False,
+    metered: bool = False,
 ) -> Result:
     """Run a plan, with a live display where the terminal can show one."""
     console = _Console(stderr=True)
     run = partial(
-        run_plan, plan, trace_file=trace_file, outside=outside, fast=fast, replaces_log=replaces_log
+        run_plan,
+        plan,
+        trace_file=trace_file,
+        outside=outside,
+        fast=fast,
+        replaces_log=replaces_log,
+        metered=metered,
     )
     if not (live and console.is_terminal):
         return trio.run(run)

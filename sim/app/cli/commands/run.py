@@ -59,7 +59,17 @@ def add(commands: Commands) -> None:
         action="store_true",
         help="use no fast paths: the result and the trace are equal, and the run is slower",
     )
-    run.add_argument("--force", action="store_true", help="replace an existing audit log of the scenario")
+    run.add_argument(
+        "--metrics",
+        type=Path,
+        metavar="FILE",
+        help="write the metrics of a single run at its end, as Prometheus reads them; --force replaces a file",
+    )
+    run.add_argument(
+        "--force",
+        action="store_true",
+        help="replace an existing audit log of the scenario, and existing metrics",
+    )
     run.set_defaults(call=_run)
 
 
@@ -85,6 +95,12 @@ def add_outputs(parser: argparse.ArgumentParser, report: str) -> None:
     parser.add_argument("--quiet", "-q", action="store_true", help="no progress display")
 
 
+def check_kept(file: Path | None, force: bool) -> None:
+    """Refuse a file of metrics that exists.  Raises InputError."""
+    if file is not None and file.is_file() and not force:
+        raise InputError("exists already and is kept", str(file), "choose another name, or add --force")
+
+
 def _run(arguments: argparse.Namespace) -> int:
     from sim.app.checked import checked_plan
     from sim.app.notes import notes_of
@@ -92,15 +108,29 @@ def _run(arguments: argparse.Namespace) -> int:
     plan = checked_plan(arguments.scenario, arguments.set)
     for note in notes_of(plan):
         tell(note)
-    outputs = arguments.trace, arguments.perfetto, arguments.report, arguments.junit, arguments.resume
+    outputs = (
+        arguments.trace,
+        arguments.perfetto,
+        arguments.metrics,
+        arguments.report,
+        arguments.junit,
+        arguments.resume,
+    )
     check_outputs(*outputs, inputs=(arguments.scenario,))
+    check_kept(arguments.metrics, arguments.force)
     if arguments.seeds is not None:
         return _run_many(arguments, plan)
     for option in ("jobs", "dask", "resume"):
         if getattr(arguments, option) is not None:
             raise InputError("applies to many seeds only", f"--{option}", "add --seeds N")
     chosen = plan if arguments.seed is None else replace(plan, seed=arguments.seed)
-    return run_once(arguments, chosen, fast=not arguments.plain, replaces_log=arguments.force)
+    return run_once(
+        arguments,
+        chosen,
+        fast=not arguments.plain,
+        replaces_log=arguments.force,
+        metrics=arguments.metrics,
+    )
 
 
 def run_once(
@@ -109,6 +139,7 @@ def run_once(
     outside: Outside | None = None,
     fast: bool = True,
     replaces_log: bool = False,
+    metrics: Path | None = None,
 ) -> int:
     """Run a plan as `run_plan` does, write the requested files, and print the result; returns the
     exit status.
@@ -127,8 +158,15 @@ def run_once(
     failed: list[Failure] = []
     with ends_as_interrupts(by_trio=True), no_collection(), kept as trace:
         result = run_shown(
-            plan, trace_file=trace, live=live, outside=outside, fast=fast, replaces_log=replaces_log
+            plan,
+            trace_file=trace,
+            live=live,
+            outside=outside,
+            fast=fast,
+            replaces_log=replaces_log,
+            metered=metrics is not None,
         )
+        files.write(metrics, lambda file: write_text(file, result.metrics))
         if trace is not None:
             files.write(arguments.perfetto, partial(write_perfetto, trace))
             if report is not None or not all(one.ok for one in result.verdicts):
@@ -168,7 +206,7 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
     from sim.app.study.summary import jobs_of, study_of
     from sim.app.study.terminal import followed, print_study, progress
 
-    for option in ("trace", "perfetto", "plain"):
+    for option in ("trace", "perfetto", "metrics", "plain"):
         if getattr(arguments, option):
             raise InputError("applies to one run only", f"--{option}", "give --seed N without --seeds")
     refuse_many(check_options(plan.cluster).api_server.audit)
