@@ -3,8 +3,8 @@
 Turns what was downloaded from the servers behind APIServices into the merged documents of this
 server.
 
-Mirrors  kube-aggregator v1.25 pkg/controllers/openapi/aggregator/aggregator.go,
-         pkg/controllers/openapiv3/aggregator/aggregator.go; kube-openapi pkg/openapiconv/convert.go.
+Mirrors  kube-aggregator v1.25 pkg/controllers/{openapi,openapiv3}/aggregator/aggregator.go;
+         kube-openapi pkg/openapiconv/convert.go.
 Differs  of two servers with a document of version 3 at one path, this server and then the first
          APIService by name answers it; upstream takes one by chance.
 """

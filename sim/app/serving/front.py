@@ -64,10 +64,9 @@ def make_front(
 
     names, options = cluster.names, cluster.options.api_server
     checks = checks_of(names, fairness=bool(options.seats))
-    scheme = partial(gateway.scheme, cluster.scheme)
     issuer = issuer_documents(cluster, files, address)
     documents = Documents(
-        scheme,
+        partial(gateway.scheme, cluster.scheme),
         address,
         partial(_failing_checks, cluster, gateway),
         partial(metrics_text, cluster, counts, about),
