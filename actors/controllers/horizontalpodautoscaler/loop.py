@@ -17,6 +17,7 @@ from typing import Any
 
 from actors.controllers.horizontalpodautoscaler import decide
 from actors.controllers.horizontalpodautoscaler import metric_sources as sources
+from actors.controllers.horizontalpodautoscaler.metrics_apis import Asked, source_of
 from actors.controllers.shared.pod_owners import labelled
 from actors.controllers.shared.shell import Env
 from sim.api.objects import key_of
@@ -164,7 +165,7 @@ class AutoscalerLoop:
         elif current < low:
             wanted, why = low, "Current number of replicas below Spec.MinReplicas"
         else:
-            found = self._compute(state, self.env.ctx.wall_us())
+            found = await self._compute(state, self.env.ctx.wall_us())
             if isinstance(found, str):
                 self._set_status(
                     state, state.status.get("desiredReplicas", 0), state.status.get("currentMetrics")
@@ -212,7 +213,7 @@ class AutoscalerLoop:
 
     # --- metrics ----------------------------------------------------------------------------------
 
-    def _compute(self, state: _SyncState, wall_us: int) -> tuple[int, str, list[Obj]] | str:
+    async def _compute(self, state: _SyncState, wall_us: int) -> tuple[int, str, list[Obj]] | str:
         """(largest proposal, name of its metric, metrics for the status), or an error text."""
         text = (state.scale.get("status") or {}).get("selector", "")
         if not text:
@@ -233,7 +234,9 @@ class AutoscalerLoop:
         failed: list[sources.Failed] = []
         shown: list[Obj] = []
         for metric in state.spec["metrics"]:
-            result = sources.compute(self.env.metrics, metric, target, self._periods)
+            asked = Asked(metric, state.namespace, text)
+            source = await source_of(self.env.metrics, self.client, self.env.scheme, asked)
+            result = sources.compute(source, metric, target, self._periods)
             if isinstance(result, sources.Found):
                 found.append(result)
                 shown.append(result.shown)

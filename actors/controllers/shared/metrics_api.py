@@ -4,19 +4,29 @@ Holds: a source answers at once, with values or with the text of an error; it dr
 numbers.
 
 Mirrors  kubernetes v1.25 pkg/controller/podautoscaler/metrics/{interfaces.go,client.go}.
-Differs  the metrics APIs (metrics, custom.metrics and external.metrics) are not served by API
-         servers here: the process gets its source as an argument.
+Differs  the process gets the simulated metrics server as an argument; the API server is asked
+         (`horizontalpodautoscaler.metrics_apis`) for APIs that another server answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from sim.api.selectors import LabelSelector
 from sim.api.types import Obj
 from sim.ident import Names
+
+RESOURCE, CUSTOM, EXTERNAL = "metrics", "custom.metrics", "external.metrics"
+# The versions that upstream's clients know, the preferred one first.
+VERSIONS: Mapping[str, tuple[str, ...]] = {
+    RESOURCE: ("v1beta1",),
+    CUSTOM: ("v1beta2", "v1beta1"),
+    EXTERNAL: ("v1beta1",),
+}
+# Returns the APIService of a name.
+FindService = Callable[[str], Obj | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +66,16 @@ class Metric:
 class Metrics(Protocol):
     """A source of metrics.
 
-    Each method returns values, or the error text that upstream's client gives.
+    Each method but `elsewhere` returns values, or the error text that upstream's client gives.
     """
+
+    def elsewhere(self, group: str) -> str:
+        """The version in which another server answers a metrics API; "" if there is none, so that
+        this source answers.
+
+        group: RESOURCE, CUSTOM or EXTERNAL
+        """
+        ...
 
     def resource(
         self, pods: Sequence[Obj], name: str, container: str, wall_us: int
@@ -96,10 +114,15 @@ def none_returned(api: str) -> str:
 
 
 class NoMetrics:
-    """The metrics source of a cluster that serves none of the metrics APIs, which is the default."""
+    """The metrics source of a cluster without a metrics server, which is the default."""
 
-    def __init__(self, names: Names) -> None:
-        self._domain = names.group_domain
+    def __init__(self, names: Names, find: FindService = lambda name: None) -> None:
+        self._names, self._domain, self._find = names, names.group_domain, find
+
+    def elsewhere(self, group: str) -> str:
+        """The version of the API, if there is an APIService for it."""
+        names = ((version, f"{version}.{self._names.group(group)}") for version in VERSIONS[group])
+        return next((version for version, name in names if self._find(name) is not None), "")
 
     def resource(
         self, pods: Sequence[Obj], name: str, container: str, wall_us: int

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from actors.apiserver import ApiServer
 from actors.apiserver.authorization import make_authorization
 from actors.controllers.manager import controller_manager_main
+from actors.controllers.shared.metrics_api import Metrics, NoMetrics
 from actors.controllers.shared.shell import RootCa
 from actors.node.node import Node
 from actors.scheduler.actor import scheduler_main
@@ -120,7 +121,8 @@ class ControlPlane:
 
     def manager_main(self) -> Main:
         """The main function of a controller manager."""
-        cluster, metrics = self._cluster, None
+        cluster = self._cluster
+        metrics: Metrics = NoMetrics(cluster.names, self._api_service)
         connect, only = cluster.connect, cluster.options.controller_manager.server
         if only:
             connect = partial(_channels_to, cluster.connect, only)

@@ -18,7 +18,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from actors.controllers.shared.metrics_api import Metric, Sample, Value, not_fetched
+from actors.controllers.shared.metrics_api import (
+    CUSTOM,
+    EXTERNAL,
+    RESOURCE,
+    VERSIONS,
+    Metric,
+    Sample,
+    Value,
+    not_fetched,
+)
 from actors.storage import MemoryStore
 from sim.api import status
 from sim.api.aggregation.availability import is_available
@@ -34,8 +43,6 @@ from sim.units import BINARY_SI, MS, SECOND, format_quantity, format_quantity_mi
 
 LATENCY_US = 5 * MS
 SERVICE, HOST = "metrics-server", "metrics-server.invalid"
-RESOURCE, CUSTOM, EXTERNAL = "metrics", "custom.metrics", "external.metrics"
-VERSIONS = {RESOURCE: ("v1beta1",), CUSTOM: ("v1beta2", "v1beta1"), EXTERNAL: ("v1beta1",)}
 UNHANDLED = "the server is currently unable to handle the request"
 Answer = tuple[int, Obj]
 
@@ -238,6 +245,17 @@ class DelegatedMetrics:
 
     def __init__(self, server: MetricsServer, names: Names, find: Callable[[str], Obj | None]) -> None:
         self._server, self._names, self._find = server, names, find
+
+    def elsewhere(self, group: str) -> str:
+        """The version of the API, if an APIService leads to another server than this one."""
+        own = {"name": SERVICE, "namespace": self._names.system_namespace}
+        for version in VERSIONS[group]:
+            found = self._find(f"{version}.{self._names.group(group)}")
+            if found is not None:
+                service = found["spec"].get("service") or {}
+                place = {key: service.get(key) for key in own}
+                return "" if place == own else version
+        return ""
 
     def resource(
         self, pods: Sequence[Obj], name: str, container: str, wall_us: int

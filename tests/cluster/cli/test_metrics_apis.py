@@ -10,6 +10,7 @@ import msgspec
 from sim.api.aggregation.delegation import Forwarded
 from sim.api.types import UserInfo
 from sim.app.cluster import Cluster
+from sim.app.parts.api_services import ApiRequest, resource_list
 from sim.app.plain_plan import plain_plan
 
 LABELS = {"matchLabels": {"app": "web"}}
@@ -101,3 +102,83 @@ def active(cluster: Cluster) -> tuple[str, str]:
     assert scaler is not None
     found = next(each for each in scaler["status"]["conditions"] if each["type"] == "ScalingActive")
     return found["status"], found["message"]
+
+
+def _measured(request: ApiRequest) -> tuple[int, Any]:
+    """The answers of a metrics server of the user's own."""
+    parts = request.path.strip("/").split("/")
+    if len(parts) == 3:
+        return 200, resource_list("/".join(parts[1:]))
+    time = "2022-01-01T00:00:00Z"
+    return 200, {"items": [{"value": "30", "timestamp": time}], "seen": request.path}
+
+
+async def test_autoscaling_asks_the_servers_of_registered_metrics_apis() -> None:
+    paths: list[str] = []
+
+    def serve(request: ApiRequest) -> tuple[int, Any]:
+        paths.append(request.path)
+        return _measured(request)
+
+    def registered(version: str, group: str) -> dict[str, Any]:
+        spec = {
+            "group": group,
+            "version": version,
+            "groupPriorityMinimum": 100,
+            "versionPriority": 100,
+            "insecureSkipTLSVerify": True,
+            "service": {"name": "adapter", "namespace": "default"},
+        }
+        return {
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {"name": f"{version}.{group}"},
+            "spec": spec,
+        }
+
+    external = {
+        "type": "External",
+        "external": {"metric": {"name": "depth"}, "target": {"type": "AverageValue", "averageValue": "10"}},
+    }
+    about = {"kind": "Deployment", "name": "web", "apiVersion": "apps/v1"}
+    of_object = {
+        "type": "Object",
+        "object": {
+            "metric": {"name": "hits"},
+            "describedObject": about,
+            "target": {"type": "Value", "value": "30"},
+        },
+    }
+    spec = {**SCALER["spec"], "maxReplicas": 9, "metrics": [external, of_object]}  # type: ignore[dict-item]
+    async with Cluster(plain_plan(2, "kubernetes", 0, ()), seed=1) as cluster:
+
+        def active() -> tuple[str, str]:
+            found = cluster.get("horizontalpodautoscalers", "web")
+            assert found is not None
+            condition = next(
+                each for each in found["status"]["conditions"] if each["type"] == "ScalingActive"
+            )
+            return condition["reason"], condition["message"].rpartition("API: ")[2]
+
+        cluster.apply(WEB, {**SCALER, "spec": spec})
+        await cluster.run_for("40s")
+        missing = "the server could not find the requested resource (get depth.external.metrics.k8s.io)"
+        assert active() == ("FailedGetExternalMetric", missing)
+        cluster.add_api_service("default/adapter", serve)
+        service = {"type": "ExternalName", "externalName": "adapter.invalid"}
+        cluster.apply(
+            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "adapter"}, "spec": service},
+            registered("v1beta1", "external.metrics.k8s.io"),
+            registered("v1beta1", "custom.metrics.k8s.io"),
+        )
+        await cluster.run_for("40s")
+        assert active()[0] == "ValidMetricFound"
+        deployment = cluster.get("deployments", "web")
+        assert deployment is not None and deployment["spec"]["replicas"] == 3
+        assert "/apis/external.metrics.k8s.io/v1beta1/namespaces/default/depth" in paths
+        base = "/apis/custom.metrics.k8s.io/v1beta1/namespaces/default"
+        assert f"{base}/deployments/web/hits" in paths
+        cluster.request("delete", "services", "default", "adapter")
+        await cluster.run_for("40s")
+        away = "the server is currently unable to handle the request (get depth.external.metrics.k8s.io)"
+        assert active() == ("FailedGetExternalMetric", away)
