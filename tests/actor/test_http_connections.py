@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 import trio
+from hypercorn.config import Config
 
 from sim.wire.http import connection
 from sim.wire.http.http1 import Http1, reason_phrase
@@ -152,6 +153,17 @@ async def test_connection_that_its_client_has_closed_is_closed_at_once(requests:
         await stream.send_eof()
         with trio.fail_after(5):
             assert await stream.receive_some() == b""
+
+
+async def test_connection_lasts_for_any_number_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Config, "keep_alive_max_requests", 1)  # the default of the library
+    async with served() as (_, client), await dial(client) as stream:
+        for _ in range(4):
+            await stream.send_all(GET.format("/version").encode())
+            answer = await stream.receive_some()
+            while b"gitVersion" not in answer:
+                answer += await stream.receive_some()
+            assert b"connection: close" not in answer.lower()
 
 
 async def test_client_that_goes_with_requests_in_the_pipe_ends_its_watch() -> None:

@@ -14,6 +14,7 @@ Mirrors  nothing upstream.
 from __future__ import annotations
 
 import ssl
+import sys
 from contextlib import ExitStack
 from typing import Any
 
@@ -32,6 +33,7 @@ def _config(streams_max: int) -> Config:
     config.errorlog = None
     config.include_server_header = False
     config.h11_max_incomplete_size = 64 * 1024
+    config.keep_alive_max_requests = sys.maxsize  # Go ends no connection for its number of requests
     config.h2_max_concurrent_streams = streams_max or STREAMS_MAX
     return config
 
