@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GUARDS = "tests/actor/apiserver/test_guards.py"
 LANES = "tests/actor/apiserver/test_guards_lanes.py"
 CALLS = "tests/actor/client/test_coalesced_guards.py"
+CREATES = "tests/actor/apiserver/test_guards_creates.py"
 NODES = "tests/actor/apiserver/test_guards_nodes.py"
 # By file: the functions with the guards to drop, and the tests nearest to them.
 TARGETS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -49,6 +50,20 @@ TARGETS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "actors/apiserver/fast/node_heartbeats.py": (
         ("beaten", "whole", "moved"),
         (NODES, "tests/property/test_plans.py"),
+    ),
+    "actors/apiserver/fast/node_creates.py": (
+        (
+            "shape_of",
+            "_add_metadata",
+            "_is_uid",
+            "_add_node",
+            "_add_addresses",
+            "_add_info",
+            "_add_conditions",
+            "_add_lease",
+            "_add_csi_node",
+        ),
+        (CREATES,),
     ),
     "sim/client/fast/lease_renewal.py": (("_is_open",), ("tests/actor/client/test_heartbeat.py",)),
     "sim/client/fast/coalesced_calls.py": (

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from actors.apiserver.fast import condition_times as shapes
+from actors.apiserver.fast import node_creates as creates
 from actors.apiserver.fast import node_heartbeats as beats
 from actors.apiserver.fast.lease_updates import LeaseServer
 from actors.apiserver.ports import writer_of
@@ -129,8 +130,10 @@ class Plans:
         self._events: Resource = registry.scheme.resource("events")
         self._nodes: Resource = registry.scheme.resource("nodes")
         self._leases: Resource = registry.scheme.resource("leases")
+        self._csi_nodes: Resource = registry.scheme.resource("csinodes")
         self._lanes = server.lanes
         self._created: dict[Key, Created] = {}
+        self._registered: dict[Key, tuple[Created, str]] = {}  # of node agents, with the uid of its owner
         self._told: dict[Key, Created] = {}  # of events, by the shape that their recorder gives
         self._patched: dict[Key, Patched] = {}
         self._shapes: dict[Key, shapes.Shape] = {}
@@ -149,6 +152,9 @@ class Plans:
             ("update", self._leases.group, "v1", "leases", ""): self._renew,
             ("create", "", "v1", "events", ""): self._create_event,
             ("create", "", "v1", "pods", ""): self._create_pod,
+            ("create", "", "v1", "nodes", ""): self._create_by_agent,
+            ("create", self._leases.group, "v1", "leases", ""): self._create_by_agent,
+            ("create", self._csi_nodes.group, "v1", "csinodes", ""): self._create_by_agent,
             ("create", "", "v1", "pods", "binding"): self._bind,
             ("patch", "", "v1", "pods", "status"): self._patch_status,
             ("patch", "", "v1", "nodes", "status"): self._beat,
@@ -187,6 +193,8 @@ class Plans:
         taken = Reads(tuple(reads))
         if request.subresource == "binding":
             self._admitted[request.namespace] = taken
+        elif type(lesson.held) is creates.Shape:
+            self._learn_registration(lesson, reply, taken)
         elif request.resource == "nodes":
             self._learn_beat(lesson, reply, taken)
         elif request.subresource:
@@ -319,13 +327,26 @@ class Plans:
         made["creationTimestamp"], made["name"] = "", name
         return Reply(201, item=self._put(request, body, path, plan, made))
 
-    def _put(self, like: Request, body: Obj, path: str, plan: Created, made: Obj) -> Item:
-        """Commit a new object.  made: its metadata, except for the time"""
+    def _put(
+        self,
+        like: Request,
+        body: Obj,
+        path: str,
+        plan: Created,
+        made: Obj,
+        record: tuple[Managed, ...] | None = None,
+    ) -> Item:
+        """Commit a new object.
+
+        made: its metadata, except for the time
+        record: its record of ownership, if it is not the plan's
+        """
         storage, now_s = self._storage, self._registry.wall_us() // SECOND
         made["creationTimestamp"] = self._text_of(now_s)
         obj = {**body, **plan.given, "metadata": made}
         storage.writer = like.user.name, "create"
-        item = storage.store.put(path, obj, 0, plan.record(now_s), self._server.kernel.cause)
+        record = plan.record(now_s) if record is None else record
+        item = storage.store.put(path, obj, 0, record, self._server.kernel.cause)
         assert isinstance(item, Item)
         return item
 
@@ -335,29 +356,73 @@ class Plans:
         return self._second[1]
 
     def _learn_create(self, lesson: Lesson, reply: Reply, reads: Reads) -> None:
+        plan = self._created_like(lesson, reply, reads)
+        if plan is None:
+            return
+        if len(self._created) >= PLANS_MAX:
+            self._created.clear()
+        self._created[lesson.key] = plan
+
+    @staticmethod
+    def _created_like(lesson: Lesson, reply: Reply, reads: Reads) -> Created | None:
+        """The template of a create that has been carried out, if it gives the same object."""
         item, body = reply.item, lesson.request.body
         if item is None or len(item.managed) > 1:
-            return
+            return None
         obj, made = item.obj, item.obj["metadata"]
-        sent = {**body["metadata"], "namespace": lesson.request.namespace}
+        sent = {**body["metadata"]}
+        if lesson.request.namespace:
+            sent["namespace"] = lesson.request.namespace
         for field in ("uid", "creationTimestamp", "name"):
             sent[field] = made[field]
         sent["resourceVersion"] = made["resourceVersion"]
         if list(sent.items()) != list(made.items()):
-            return
+            return None
         given = {}
         for field, value in obj.items():
             if field == "metadata" or (field in body and value is body[field]):
                 continue
             if field in body and lesson.held is None:
-                return  # the result depends on the content, not only on the shape
+                return None  # the result depends on the content, not only on the shape
             given[field] = value
         if list({**body, **given}) != list(obj):
-            return
-        if len(self._created) >= PLANS_MAX:
-            self._created.clear()
+            return None
         stamp = Stamp(item.managed[0]) if item.managed else None
-        self._created[lesson.key] = Created(given, stamp, reads, lesson.held)
+        return Created(given, stamp, reads, lesson.held)
+
+    # --- what a node agent creates ----------------------------------------------------------------
+
+    def _create_by_agent(self, request: Request) -> Reply | None:
+        shape = creates.shape_of(request, request.resource, self._registry.names)
+        if shape is None:
+            return None
+        registry, body = self._registry, request.body
+        metadata = body["metadata"]
+        path = registry.scheme.key(request.resource, request.namespace, metadata["name"])
+        known = self._registered.get(shape.words)
+        if known is None or not self._view.holds(known[0].reads):
+            self._ask(request, shape.words, shape)
+            return None
+        if path in self._lanes or self._storage.store.get(path) is not None:
+            return None
+        plan, uid = known
+        record = None
+        if uid:
+            assert plan.stamp is not None
+            record = (creates.owned(plan.stamp.entry, uid, shape.uid, registry.wall_us() // SECOND),)
+        made = {**metadata, "uid": new_uid(registry.bits), "creationTimestamp": ""}
+        return Reply(201, item=self._put(request, body, path, plan, made, record))
+
+    def _learn_registration(self, lesson: Lesson, reply: Reply, reads: Reads) -> None:
+        shape: creates.Shape = lesson.held
+        plan = self._created_like(lesson, reply, reads)
+        if plan is None or shape.own in plan.given or (plan.stamp is None and shape.uid):
+            return
+        if shape.uid and plan.stamp is not None and not creates.names_owner(plan.stamp.entry, shape.uid):
+            return
+        if len(self._registered) >= PLANS_MAX:
+            self._registered.clear()
+        self._registered[lesson.key] = plan, shape.uid
 
     # --- bindings ---------------------------------------------------------------------------------
 
