@@ -127,6 +127,10 @@ class Handlers:
         """True until the server has registered in which versions it stores resources."""
         return self.barrier is not None and not self.barrier.completed
 
+    def is_admitted(self, request: Request) -> bool:
+        """Return True if admission sees a request: a write, or a connection."""
+        return request.verb not in READS or request.subresource in CONNECTING
+
     def converts(self, call: Call) -> bool:
         """True if a webhook may have to convert objects of the request."""
         form = forms.form_of(call.resource, self._scheme.names)

@@ -41,12 +41,14 @@ from sim.api.kinds.common.errors import Errors
 from sim.api.kinds.common.sent import as_sent
 from sim.api.kinds.conversion import form_of
 from sim.api.kinds.defaults import apply_defaults, with_gated_defaults
+from sim.api.kinds.kind import CONNECTING
 from sim.api.kinds.validation import validate_create, validate_update
+from sim.api.schema.json_text import go_quote
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Answer, Change, Op, Page, Range
 from sim.api.types import Obj
-from sim.api.verbs.call import Call, Refusal, Rules
+from sim.api.verbs.call import Call, Refusal, Rules, internal
 from sim.kernel import Kernel
 
 
@@ -313,7 +315,14 @@ class Machinery:
         if not plural or not self.view.list(plural):
             return None
         operation = operation_of(obj, old)
+        if call.request.subresource in CONNECTING:
+            operation = "connect"
         attributes = self._attributes(call, operation, obj or old or {}, old)
+        if call.collected:
+            attributes = msgspec.structs.replace(attributes, name="")
+        if call.request.resource == "bindings":  # which is a resource, and no part of pods
+            bindings = self._scheme.resource("bindings")
+            attributes = msgspec.structs.replace(attributes, resource=bindings, subresource="")
         if is_exempt(attributes, call.registry.names):
             return None
         self.view.mark_volatile()
@@ -331,6 +340,11 @@ class Machinery:
         """An object that a webhook changed, in the version of the request, with defaults."""
         if call.subresource not in ("", "status"):
             return obj
+        version = obj.get("apiVersion")
+        if resource.custom and version != resource.api_version:
+            unfit = "is unstructured and is not suitable for converting to"
+            text = f"{version}, Kind={obj.get('kind')} {unfit} {go_quote(call.resource.api_version)}"
+            raise internal(text)
         if resource is not call.resource:
             names = call.registry.names
             given, asked = form_of(resource, names), form_of(call.resource, names)

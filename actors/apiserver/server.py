@@ -444,7 +444,7 @@ class ApiServer:
         except Unanswered as missing:
             self._ask(number, missing)
             return
-        waits = handlers.converts(call) or (self.webhooks.present and request.verb not in READS)
+        waits = handlers.converts(call) or (self.webhooks.present and handlers.is_admitted(request))
         if self.prompt and not waits:
             try:
                 self._answer(number, *self._run(call, steps))

@@ -1,24 +1,26 @@
 """Answers of HTTP servers as Go's REST client reads them.
 
 Turns the code, the content type and the body of an answer into a JSON value, or into the text of
-the error that callers report.
+the error that callers report.  A body is JSON or YAML, under any content type.
 
 Mirrors  kubernetes v1.25 client-go rest/request.go (transformResponse,
-         newUnstructuredResponseError, Result.Into), apimachinery pkg/api/errors/errors.go
-         (NewGenericServerResponse).
+         newUnstructuredResponseError, Result.Into, Result.Error), apimachinery
+         pkg/api/errors/errors.go (NewGenericServerResponse).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import msgspec
 
 from sim.api.schema.json_text import go_quote, syntax_error
-from sim.api.types import Json
+from sim.api.types import Json, Obj
 
 TEXT_MAX = 2048  # bytes of a text that the client shows
-OK, PARTIAL, SERVER_ERROR, FORBIDDEN = 200, 206, 500, 403
+OK, PARTIAL, SERVER_ERROR, FORBIDDEN, UNSUPPORTED = 200, 206, 500, 403, 415
+JSON = "application/json"
+LoadYaml = Callable[[bytes], Json]
 _TEXTS = {
     400: "the server rejected our request for an unknown reason",
     401: "the server has asked for the client to provide credentials",
@@ -26,8 +28,6 @@ _TEXTS = {
     405: "the server does not allow this method on the requested resource",
     406: "the server was unable to respond with a content type that the client supports",
     409: "the server reported a conflict",
-    410: "the server could not find the requested resource",
-    415: "the body of the request was in an unknown format",
     422: "the server rejected our request due to an error in our request",
     429: "the server has received too many requests and has asked us to try again later",
     503: "the server is currently unable to handle the request",
@@ -36,44 +36,71 @@ _TEXTS = {
 }
 
 
-def read_answer(code: int, content_type: str, body: bytes) -> tuple[Json, str]:
-    """The value of an answer, or None and the text of the error."""
-    if not OK <= code <= PARTIAL:
-        return None, _refused(code, content_type, body)
-    if not body:
-        return None, f"0-length response with status code: {code} and content type: {content_type}"
-    value, problem = _parsed(body)
+def read_answer(code: int, content_type: str, body: bytes, load_yaml: LoadYaml) -> tuple[Json, str]:
+    """The value of an answer, or None and the text of the error.
+
+    content_type: "" if the answer has none
+    load_yaml: reads a body that does not begin as JSON; raises ValueError
+    """
+    problem = _media_problem(content_type)
     if problem:
-        return None, f"couldn't get version/kind; json parse error: {problem}"
-    if isinstance(value, dict) and value.get("kind") == "Status" and value.get("status") != "Success":
-        return None, _message(value)
-    return value, ""
+        return None, f"Internal error occurred: mime: {problem}"
+    if not OK <= code <= PARTIAL:
+        return None, _refused(code, content_type, body, load_yaml)
+    if not body:
+        shown = f"status code: {code} and content type: {content_type or JSON}"
+        return None, f"0-length response with {shown}"
+    return _parsed(body, load_yaml)
 
 
-def _refused(code: int, content_type: str, body: bytes) -> str:
-    value, problem = _parsed(body)
-    if not problem and isinstance(value, dict) and value.get("kind") == "Status":
-        return _message(value)
-    is_text = content_type.partition(";")[0].strip().lower().startswith("text/")
+def _media_problem(content_type: str) -> str:
+    """What is wrong with a media type, "" if nothing is (golang mime.ParseMediaType)."""
+    if not content_type:
+        return ""
+    kind, slash, sub = content_type.partition(";")[0].strip().partition("/")
+    if not kind or not _is_token(kind[0]):
+        return "no media type"
+    if not all(map(_is_token, kind)) or not slash:
+        return "" if not slash and all(map(_is_token, kind)) else "expected slash after first token"
+    if not sub or not _is_token(sub[0]):
+        return "expected token after slash"
+    return "" if all(map(_is_token, sub)) else "unexpected content after media subtype"
+
+
+def _is_token(char: str) -> bool:
+    return char.isascii() and char.isprintable() and char not in ' ()<>@,;:\\"/[]?='
+
+
+def _refused(code: int, content_type: str, body: bytes, load_yaml: LoadYaml) -> str:
+    value, problem = _parsed(body, load_yaml)
+    if not problem and isinstance(value, dict) and _is_failure(value):
+        message = value.get("message") or ""
+        return message if isinstance(message, str) else ""
+    is_text = not content_type or content_type.partition(";")[0].strip().lower().startswith("text/")
     said = body[:TEXT_MAX].decode(errors="replace").strip() if is_text else "unknown"
-    if code == FORBIDDEN:
+    if code in (FORBIDDEN, UNSUPPORTED):
         return said
     known = _TEXTS.get(code)
     if known is not None:
         return known
     if code >= SERVER_ERROR:
-        return f"an error on the server ({go_quote(said)}) has prevented the request from succeeding"
+        return f"an error on the server ({go_quote(said or 'unknown')}) has prevented the request from succeeding"
     return f"the server responded with the status code {code} but did not return more information"
 
 
-def _message(value: dict[str, Any]) -> str:
-    message = value.get("message")
-    return message if isinstance(message, str) and message else "unknown"
+def _is_failure(value: Obj) -> bool:
+    return value.get("kind") == "Status" and value.get("status") == "Failure"
 
 
-def _parsed(body: bytes) -> tuple[Json, str]:
-    """The JSON value of a body, or None and what is wrong with it."""
+def _parsed(body: bytes, load_yaml: LoadYaml) -> tuple[Json, str]:
+    """The value of a body, or None and what is wrong with it."""
+    if not body.lstrip().startswith(b"{"):
+        try:
+            return load_yaml(body), ""
+        except ValueError as error:
+            return None, str(error)
     try:
         return msgspec.json.decode(body), ""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None, syntax_error(body.decode(errors="replace"))
+        problem = syntax_error(body.decode(errors="replace"))
+        return None, f"couldn't get version/kind; json parse error: {problem}"

@@ -7,8 +7,8 @@ Holds: each call posts one result; one that is cancelled posts the deadline.  An
 to its limit.  Connections are kept open and shared by calls with the same certificates.
 
 Mirrors  golang net/http transport.go, net/dial.go, crypto/x509 verify.go at go1.19 (texts).
-Differs  no proxy of the environment is used, and no redirect is followed; of a certificate for
-         other names the names are not listed.
+Differs  no proxy of the environment is used, and no redirect is followed here; of a certificate
+         for other names the names are not listed.
 """
 
 from __future__ import annotations
@@ -172,6 +172,8 @@ async def _answer_of(
             body += part
             if len(body) > request.answer_max:
                 return failed(f"the answer is larger than {request.answer_max} bytes")
+    except httpx.HTTPError:
+        return OutsideAnswer(answer.status_code, (), b"", "unexpected EOF")
     finally:
         await answer.aclose()
     # The body is decoded, so that its encoding and its length are no longer true.

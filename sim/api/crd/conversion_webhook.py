@@ -8,7 +8,8 @@ has the wanted version already is not sent; each object is a review of its own, 
 which converts where it decodes.
 
 Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/conversion/webhook_converter.go.
-Differs  the uid of a review depends on the object alone, upstream's is random.
+Differs  the uid of a review depends on the object and on the number of reviews before it,
+         upstream's is random.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 from sim.api.crd.definition_form import SERVICE_PORT, names_of
 from sim.api.crd.served import CustomResource
 from sim.api.kinds.common import metadata as metadata_rules
+from sim.api.review_forms import BadReview, decoded_review
 from sim.api.schema.json_text import go_quote
 from sim.api.store import Question
 from sim.api.types import Json, Obj
@@ -57,7 +59,7 @@ def question_of(resource: CustomResource, obj: Obj, wanted: str) -> Question:
         "apiVersion": names_of(resource.definition).api_version("apiextensions", known[0]),
         "kind": "ConversionReview",
         "request": {
-            "uid": _uid(obj, wanted_version),
+            "uid": _uid(obj, wanted_version, next(resource.reviews)),
             "desiredAPIVersion": wanted_version,
             "objects": [obj],
         },
@@ -66,10 +68,10 @@ def question_of(resource: CustomResource, obj: Obj, wanted: str) -> Question:
     return Question(name, client.get("url") or "", address, body, TIMEOUT_US, client.get("caBundle") or "")
 
 
-def _uid(obj: Obj, wanted: str) -> str:
+def _uid(obj: Obj, wanted: str, number: int) -> str:
     metadata = obj.get("metadata") or {}
     named = [str(metadata.get(field)) for field in ("uid", "resourceVersion", "namespace", "name")]
-    digits = sha256("\n".join([wanted, *named]).encode()).hexdigest()
+    digits = sha256("\n".join([wanted, str(number), *named]).encode()).hexdigest()
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-8{digits[17:20]}-{digits[20:32]}"
 
 
@@ -93,14 +95,16 @@ def answered(resource: CustomResource, question: Question, answer: Json, failure
 def _objects(question: Question, answer: Json) -> list[Json]:
     """The objects in an answer that reports success."""
     version = question.body["apiVersion"]
-    if not isinstance(answer, dict):
-        raise BadAnswer("failed: no response provided")
-    found = f"{answer.get('apiVersion') or ''}, Kind={answer.get('kind') or ''}"
+    try:
+        decoded = decoded_review(answer, question.body)
+    except BadReview as error:
+        raise BadAnswer(f"failed: {error}") from None
+    found = f"{decoded['apiVersion'] or '/'}, Kind={decoded['kind'] or ''}"
     if version.endswith("/v1") and found != f"{version}, Kind=ConversionReview":
         wanted = f"{version}, Kind=ConversionReview"
         raise BadAnswer(f"failed: expected webhook response of {wanted}, got {found}")
-    response = answer.get("response")
-    if not isinstance(response, dict):
+    response = decoded.get("response")
+    if response is None:
         raise BadAnswer("failed: no response provided")
     asked, uid = question.body["request"]["uid"], str(response.get("uid") or "")
     if version.endswith("/v1") and uid != asked:

@@ -15,10 +15,11 @@ Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
+from itertools import count
 from typing import Any, NamedTuple
 
 from sim.api.crd.structural import Structural, ownership_node, structural
@@ -66,6 +67,7 @@ class CustomResource(Resource):
     established: True if discovery lists it
     webhook: the URL of its conversion webhook, "" if versions differ by name only
     definition: the definition object
+    reviews: numbers the reviews that its conversion webhook gets
     """
 
     schemas: Any = None
@@ -77,6 +79,7 @@ class CustomResource(Resource):
     established: bool = True
     webhook: str = ""
     definition: Any = None
+    reviews: Iterator[int] = field(default_factory=count, repr=False)
 
     @property
     def structure(self) -> Structural:

@@ -176,7 +176,12 @@ class Registry:
 
 @dataclass(slots=True)
 class Call:
-    """One request with its resource and its parsed options."""
+    """One request with its resource and its parsed options.
+
+    sent: of the body of a create or update
+    operation_options: of a deletion, as webhooks see them
+    collected: True if the object is deleted as one of a collection
+    """
 
     request: Request
     resource: Resource
@@ -185,7 +190,9 @@ class Call:
     options: Mapping[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     subresource: str = ""
-    sent: fieldvalidation.Sent | None = None  # of the body of a create or update
+    sent: fieldvalidation.Sent | None = None
+    operation_options: Obj | None = None
+    collected: bool = False
 
     @property
     def key(self) -> str:
@@ -364,6 +371,14 @@ def approved_by_hooks(call: Call, obj: Obj | None, old: Obj | None) -> Generator
     run = call.registry.rules.hooks(call, obj, old, False)
     if run is not None:
         yield from run
+
+
+def connected(call: Call, opts: Obj) -> Generator[Op, Answer, None]:
+    """Asks the webhooks about a connection with these options."""
+    for mutating in (True, False):
+        run = call.registry.rules.hooks(call, opts, None, mutating)
+        if run is not None:
+            yield from run
 
 
 def check_size(call: Call, obj: Obj) -> None:

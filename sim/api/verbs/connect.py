@@ -3,8 +3,11 @@
 A request becomes the refusal that precedes a stream: of an object, a container, a host, a port or a
 backend that is not there. Where upstream would open the stream, the answer is 501.
 
-The caller puts two values among the options, in place of any that the client sent: `PATH`, the rest
-of the URL behind `proxy`, and `UPGRADE` if the client wants to change the protocol.
+The caller puts three values among the options, in place of any that the client sent: `PATH`, the
+rest of the URL behind `proxy`, `QUERY`, the whole query, and `UPGRADE` if the client wants to
+change the protocol.
+
+Webhooks see the options before any of the objects is looked up.
 
 Holds: nothing is written; an answer never claims that a command ran or that a backend was reached.
 
@@ -17,24 +20,25 @@ Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/rest.go (ConnectResou
          (Dialer, LookupPort).
 Differs  no process listens in a simulated container: a proxied connection to a pod is refused. Of
          the ready addresses of a service the first is tried, where upstream chooses at random.
-         Names of hosts resolve to the internal address of the node. Admission does not see these
-         requests.
+         Names of hosts resolve to the internal address of the node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from ipaddress import ip_address
+from urllib.parse import parse_qsl
 
 from sim.api.kinds.kind import CONNECTING
 from sim.api.schema.json_text import go_quote
 from sim.api.status import not_found, service_unavailable
 from sim.api.store import Answer, Get, Op
 from sim.api.types import Obj, Reply
-from sim.api.verbs.call import Call, Refusal, Steps, bad_request, found, internal
+from sim.api.verbs.call import Call, Refusal, Steps, bad_request, connected, found, internal
 from sim.api.verbs.log import agent_of, container_of
 
-PATH, UPGRADE = "path", "upgrade"
+PATH, QUERY, UPGRADE = "path", "query", "upgrade"
+_SWITCHES = ("stdin", "stdout", "stderr", "tty")
 NOT_STREAMED = "this server opens no streams to containers and passes no requests to node agents"
 _PORT_MAX = 65535
 _PORTS = {"": 80, "http": 80, "https": 443}  # of schemes, and of names that every system knows
@@ -47,19 +51,48 @@ def connect(call: Call) -> Steps:
     if "dryRun" in call.options:
         raise bad_request("dryRun is not supported")
     assert call.subresource in CONNECTING
+    yield from connected(call, options_of(call))
     if call.subresource != "proxy":
         return (yield from _stream(call))
     proxied = {"pods": _proxy_pod, "services": _proxy_service, "nodes": _proxy_node}
     return (yield from proxied[call.request.resource](call))
 
 
+def options_of(call: Call) -> Obj:
+    """The options of a connection as an object, which admission sees.
+
+    Raises Refusal if they cannot be converted (pkg/apis/core/v1/conversion.go).
+    """
+    sub = call.resource.subresource(call.subresource)
+    assert sub is not None
+    made: Obj = {"kind": sub.kind, "apiVersion": call.resource.api_version}
+    given: dict[str, list[str]] = {}
+    for name, value in parse_qsl(call.options.get(QUERY, ""), keep_blank_values=True):
+        given.setdefault(name, []).append(value)
+    if call.subresource == "proxy":
+        path = call.options.get(PATH, "")
+        return {**made, "path": path} if path else made
+    if call.subresource == "portforward":
+        problem = port_problem(given["ports"][0]) if given.get("ports") else ""
+        if problem:
+            raise bad_request(f"cannot convert to []int32: {problem}")
+        ports = [int(port) for port in given["ports"][0].split(",")] if given.get("ports") else []
+        return {**made, "ports": ports} if ports else made
+    made |= {name: True for name in _SWITCHES if name in given and _is_on(given[name][0])}
+    if given.get("container", [""])[0]:
+        made["container"] = given["container"][0]
+    return {**made, "command": given.get("command")} if call.subresource == "exec" else made
+
+
+def _is_on(text: str) -> bool:
+    """True for a switch of a query: it is off only if it says so."""
+    return text.lower() not in ("0", "false")
+
+
 # --- streams of containers ------------------------------------------------------------------------
 
 
 def _stream(call: Call) -> Steps:
-    problem = port_problem(call.options["ports"]) if "ports" in call.options else ""
-    if problem and call.subresource == "portforward":
-        raise bad_request(f"cannot convert to []int32: {problem}")
     pod = yield from _object(call, "pods", call.request.name)
     name = pod["metadata"]["name"]
     if call.subresource != "portforward":

@@ -17,7 +17,7 @@ Differs  the namespace controller deletes the events of a deleted namespace with
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -57,6 +57,19 @@ class DeleteOptions:
     uid: str | None = None
     revision: str | None = None
     orphan_dependents: bool | None = None
+
+    def written(self, dry_run: bool) -> Obj:
+        """The options as fields of JSON."""
+        given: Obj = {"uid": self.uid, "resourceVersion": self.revision}
+        preconditions = {name: value for name, value in given.items() if value is not None}
+        fields: Obj = {
+            "gracePeriodSeconds": self.grace_s,
+            "preconditions": preconditions or None,
+            "orphanDependents": self.orphan_dependents,
+            "propagationPolicy": self.policy,
+            "dryRun": ["All"] if dry_run else None,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 def options_of(request: Request, body: Json) -> DeleteOptions:
@@ -187,11 +200,15 @@ def delete_object(call: Call, options: DeleteOptions) -> Steps:
         refusal = deletion.refusal(call.request.name)
         if refusal:
             raise call.forbidden(call.request.name, refusal)
-        hooks = call.registry.rules.hooks(call, None, item.obj, True)
+        if call.operation_options is None:
+            call.operation_options = _seen_options(call, options, item.obj).written(call.dry_run)
+        # The deletion that an eviction makes is no request of its own.
+        hooks = None if call.request.subresource else call.registry.rules.hooks(call, None, item.obj, True)
         if hooks is not None:
             yield from hooks
         call.registry.rules.check(call, None, item.obj)
-        yield from approved_by_hooks(call, None, item.obj)
+        if not call.request.subresource:
+            yield from approved_by_hooks(call, None, item.obj)
         marked = _marked(call, options, item)
         if marked is None:  # a graceful deletion is in progress and is not shortened
             return Reply(200, item=item)
@@ -214,6 +231,20 @@ def delete_object(call: Call, options: DeleteOptions) -> Steps:
                 other = f"//{deletion.removes}/{call.request.namespace}/{call.request.name}"
                 yield Delete(other, None, call.request.cause)
             return _answer(call, item, marked, stays, options)
+
+
+def _seen_options(call: Call, options: DeleteOptions, obj: Obj) -> DeleteOptions:
+    """The options as admission of one object sees them: with the grace period that it gets."""
+    grace_s = options.grace_s
+    if grace_s is not None and grace_s < 0:
+        grace_s = 1
+    metadata = obj["metadata"]
+    if not metadata.get("deletionTimestamp"):
+        effective = _grace_s(call, options, obj)
+        grace_s = grace_s if effective is None else effective
+    elif call.resource.behavior.strategy.graceful and grace_s is None:
+        grace_s = metadata.get("deletionGracePeriodSeconds") or None
+    return replace(options, grace_s=grace_s)
 
 
 def _announces_removal(call: Call, obj: Obj, marked: Obj) -> bool:
@@ -353,6 +384,8 @@ def delete_collection(call: Call, listed: Reply, options: DeleteOptions) -> Step
             call.dry_run,
             call.options,
             call.warnings,
+            operation_options=options.written(call.dry_run),
+            collected=True,
         )
         try:
             yield from delete_object(one, options)

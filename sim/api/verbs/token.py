@@ -24,7 +24,16 @@ from sim.api.status import invalid_object
 from sim.api.store import Answer, Get, Managed, Op
 from sim.api.types import Obj, Reply
 from sim.api.verbs.body import body_kind, decode
-from sim.api.verbs.call import Call, Refusal, Steps, admitted, bad_request, check_namespace, found
+from sim.api.verbs.call import (
+    Call,
+    Refusal,
+    Steps,
+    admitted,
+    approved_by_hooks,
+    bad_request,
+    check_namespace,
+    found,
+)
 from sim.units import SECOND, format_time
 
 EXPIRATION_S = 3600  # defaults.go: SetDefaults_TokenRequestSpec
@@ -59,6 +68,8 @@ def request_token(call: Call) -> Steps:
     if not spec.get("audiences"):
         spec["audiences"] = list(rules.audiences)
     _check_expiration(call, spec["expirationSeconds"])
+    named = {"name": name, "namespace": namespace, "creationTimestamp": call.now_text}
+    yield from approved_by_hooks(call, {**obj, "spec": spec, "metadata": {**metadata, **named}}, None)
     bound = yield from _bound(call, spec["boundObjectRef"])
     wanted_s = _shortened(call, spec["expirationSeconds"], rules.expiration_max_s)
     spec["expirationSeconds"] = wanted_s
@@ -72,12 +83,11 @@ def request_token(call: Call) -> Steps:
         call.registry.names, rules.issuer, account.obj, bound, spec["audiences"], now_us // SECOND,
         expiration_s, stale_after_s,
     )  # fmt: skip
-    shown = {"name": name, "namespace": namespace, "creationTimestamp": call.now_text}
     expires = format_time(now_us + wanted_s * SECOND)
     body = {
         **obj,
         "spec": spec,
-        "metadata": {**metadata, **shown, "managedFields": managed.render(record, obj)},
+        "metadata": {**metadata, **named, "managedFields": managed.render(record, obj)},
         "status": {"token": issuing.sign(claims), "expirationTimestamp": expires},
     }
     return Reply(201, body=body, warnings=tuple(call.warnings))

@@ -15,21 +15,22 @@ from sim.api.auth.authenticator import Judged, Pending, Rejected
 from sim.api.ownership import managed
 from sim.api.types import Obj, Reply, UserInfo
 from sim.api.verbs.body import decode
-from sim.api.verbs.call import Call, Steps, bad_request
+from sim.api.verbs.call import Call, Steps, admitted, approved_by_hooks, bad_request
 
 
 def review_token(call: Call) -> Steps:
     """POST tokenreviews."""
-    obj = decode(call, call.resource)
+    given = decode(call, call.resource)
+    record = managed.on_create(call.resource.schema, given, call.writer())
+    obj = yield from admitted(call, given)
     spec, metadata = obj.get("spec") or {}, obj.get("metadata") or {}
+    yield from approved_by_hooks(call, obj, None)
     if not spec.get("token"):
         raise bad_request("token is required for TokenReview in authentication")
-    yield from ()
     authenticator = call.registry.authenticator
     status: Obj = {"user": {}}
     if authenticator is not None:
         status = status_of(authenticator.review(spec["token"], tuple(spec.get("audiences") or ())))
-    record = managed.on_create(call.resource.schema, obj, call.writer())
     shown = {"creationTimestamp": None, **metadata, "managedFields": managed.render(record, obj)}
     body = {**obj, "metadata": shown, "spec": spec, "status": status}
     return Reply(201, body=body, warnings=tuple(call.warnings))

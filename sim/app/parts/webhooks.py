@@ -18,7 +18,7 @@ Holds: decisions are called in the order of the kernel, so a run repeats if `dec
 argument alone.
 
 Mirrors  kubernetes v1.25 kube-aggregator pkg/apiserver/resolvers.go,
-         apiserver pkg/util/proxy/proxy.go (ResolveCluster); apimachinery pkg/util/webhook/client.go.
+         apiserver pkg/util/{proxy/proxy,webhook/client}.go (ResolveCluster).
 Differs  the certificate of a function is not checked.
 """
 
@@ -29,7 +29,7 @@ from binascii import Error as BadBase64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import msgspec
 from msgspec.structs import replace
@@ -46,10 +46,13 @@ from sim.faults.webhook import DENY, DOWN, SLOW, TARGET_PREFIX
 from sim.ident import Names
 from sim.kernel import Kernel, OutsideAnswer, OutsideRequest
 from sim.units import MS, SECOND
+from sim.wire.http.yaml_json import YamlError, load_yaml
 
 Decide = Callable[[Obj], Mapping[str, Any]]
 Convert = Callable[[Obj, str], Obj]
 LATENCY_US = 2 * MS
+UNREAD = "unexpected error when reading response body. Please retry. Original error"
+REDIRECTS, AGAIN, REDIRECTS_MAX = (301, 302, 303, 307, 308), (307, 308), 10  # of Go's client
 DENIED: Obj = {"allowed": False, "status": {"code": 403, "message": "denied by a fault of the scenario"}}
 
 
@@ -190,12 +193,18 @@ class WebhookPrograms:
         )
 
         def take(answer: OutsideAnswer) -> None:
-            if answer.failure:
+            if answer.failure and answer.code:
+                arrived(None, f"{UNREAD}: {answer.failure}")
+            elif answer.failure:
                 arrived(None, f"{_post(question)}: {answer.failure}")
+            elif (followed := redirected(sent[-1], answer, len(sent) - 1)) is not None:
+                sent.append(followed)
+                self._kernel.outside.call(followed, take)
             else:
                 media = dict(answer.headers).get("content-type", "")
-                arrived(*read_answer(answer.code, media, answer.body))
+                arrived(*read_answer(answer.code, media, answer.body, _load_yaml))
 
+        sent = [request]
         self._kernel.outside.call(request, take)
 
     def _answer(self, call: tuple[Question, Program, Arrived]) -> None:
@@ -231,6 +240,28 @@ class WebhookPrograms:
         return refused_connection(question, location.host, location.port)
 
 
+def _load_yaml(body: bytes) -> Json:
+    try:
+        return load_yaml(body)
+    except YamlError as error:
+        raise ValueError(str(error)) from None
+
+
+def redirected(request: OutsideRequest, answer: OutsideAnswer, followed: int) -> OutsideRequest | None:
+    """The request that follows a redirect; None if there is no redirect to follow.
+
+    followed: redirects before this one
+    """
+    place = dict(answer.headers).get("location", "")
+    if answer.code not in REDIRECTS or not place or followed >= REDIRECTS_MAX:
+        return None
+    url = urljoin(request.url, place)
+    if answer.code in AGAIN:
+        return replace(request, url=url)
+    headers = tuple(pair for pair in request.headers if pair[0] != "Content-Type")
+    return replace(request, method="GET", url=url, headers=headers, body=b"")
+
+
 def _post(question: Question) -> str:
     return f'Post "{url_of(question)}?timeout={question.timeout_us // 1_000_000}s"'
 
@@ -240,6 +271,8 @@ def _review(question: Question, response: Obj) -> Json:
     if question.receiver:
         return {**question.body, "status": response}
     patch = response.get("patch")
+    if isinstance(patch, bytes):
+        response["patch"] = b64encode(patch).decode()
     if isinstance(patch, list):
         response["patch"] = b64encode(msgspec.json.encode(patch)).decode()
         response.setdefault("patchType", "JSONPatch")

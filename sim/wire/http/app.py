@@ -425,7 +425,7 @@ class Front:
     ) -> Response:
         """A request for a stream: its body belongs to the backend, and any form is accepted."""
         names, headers, resource = self._names, exchange.headers, target.resource
-        given = {**options, connect.PATH: target.path}
+        given = {**options, connect.PATH: target.path, connect.QUERY: exchange.query}
         given.pop(connect.UPGRADE, None)
         if STREAMED in exchange.extensions or is_upgrade(headers.pairs):
             given[connect.UPGRADE] = "true"

@@ -344,3 +344,38 @@ async def test_addresses_of_programs_are_checked() -> None:
             cluster.add_webhook(URL, lambda review: {"allowed": True})
         with pytest.raises(InputError, match="no webhook has the address 'hook'"):
             cluster.add_webhook("hook", lambda review: {"allowed": True})
+
+
+async def test_reviews_of_deletions_connections_and_reviews_are_as_upstream() -> None:
+    everything = [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}]
+    async with world(validating(rules=everything)) as found:
+        found.answer({"allowed": False})
+        options = {"gracePeriodSeconds": 3, "propagationPolicy": "Orphan"}
+        await found.ask("delete", "configmaps", name=N.config_map_root_ca, body=options)
+        await found.ask("deletecollection", "configmaps", options={"gracePeriodSeconds": "5"})
+        opened = {"query": "command=ls&command=-l&stdin=1&tty=false&container=c"}
+        refused = await found.ask("create", "pods", name="absent", subresource="exec", options=opened)
+        await found.ask("get", "services", name="s", subresource="proxy", options={"path": "/x"})
+        await found.ask("create", "tokenreviews", namespace="", body={"spec": {"token": "t"}})
+        await found.ask("create", "bindings", body={"metadata": {"name": "p"}, "target": {"name": "n"}})
+        await found.ask("create", "namespaces", namespace="", body={"metadata": {"name": "new"}})
+        reviews = [review["request"] for review in found.reviews]
+        asked = [each for each in reviews if each["userInfo"]["username"] == "admin"]
+        head = {"kind": "DeleteOptions", "apiVersion": N.api_version("meta", "v1")}
+        assert [one["options"] for one in asked[:2]] == [
+            {**head, **options},
+            {**head, "gracePeriodSeconds": 5},
+        ]
+        assert "name" not in asked[1] and asked[1]["oldObject"] is not None
+        assert refused.code == 400 and (asked[2]["operation"], asked[2]["options"]) == ("CONNECT", None)
+        assert asked[2]["object"] == {
+            "kind": "PodExecOptions",
+            "apiVersion": "v1",
+            "stdin": True,
+            "container": "c",
+            "command": ["ls", "-l"],
+        }
+        assert asked[3]["object"] == {"kind": "ServiceProxyOptions", "apiVersion": "v1", "path": "/x"}
+        assert asked[4]["kind"]["kind"] == "TokenReview"
+        assert asked[5]["resource"]["resource"] == "bindings" and "subResource" not in asked[5]
+        assert (asked[6]["name"], asked[6]["namespace"]) == ("new", "new")

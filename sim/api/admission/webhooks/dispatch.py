@@ -34,14 +34,15 @@ from sim.api.admission.webhooks.review import (
     Verdict,
     call_failure,
     dry_run_unsupported,
+    operation_options,
     question_of,
     rejection,
-    unregistered,
     verdict_of,
     version_of,
 )
 from sim.api.generated_names import new_uid
 from sim.api.patch.json_patches import PatchError, json_patch
+from sim.api.review_forms import BadReview, decoded_review
 from sim.api.schema.field_validation import DecodeError, conform, go_kind
 from sim.api.schema.json_text import go_quote, parse
 from sim.api.schema.resource import Resource
@@ -263,18 +264,22 @@ def _question(
         raise _Failed(f"could not create admission objects: {text}")
     registry = call.registry
     uid = new_uid(registry.bits)
-    return question_of(invocation, attributes, shown, call.options, uid, registry.names, kind)
+    options = operation_options(attributes, call.options, call.operation_options, registry.names)
+    return question_of(invocation, attributes, shown, options, uid, registry.names, kind)
 
 
 def _verdict(
     call: Call, attributes: Attributes, question: Question, answer: Json, failure: str, mutating: bool
 ) -> Verdict:
     """The answer of an allowed request; raises `Refusal` or `_Failed`."""
-    failure = failure or unregistered(answer, question)
     if failure:
         raise _Failed(f"failed to call webhook: {failure}")
     try:
-        verdict = verdict_of(answer, question, mutating)
+        decoded = decoded_review(answer, question.body)
+    except BadReview as error:
+        raise _Failed(f"failed to call webhook: {error}") from None
+    try:
+        verdict = verdict_of(decoded, question, mutating)
     except ValueError as error:
         raise _Failed(f"received invalid webhook response: {error}") from None
     for key in sorted(verdict.annotations):

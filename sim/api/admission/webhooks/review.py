@@ -10,7 +10,6 @@ Mirrors  kubernetes v1.25 apiserver pkg/admission/plugin/webhook/request/admissi
 from __future__ import annotations
 
 from base64 import b64decode
-from binascii import Error as BadBase64
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from sim.api.admission.base import Attributes, Denial
 from sim.api.admission.webhooks.hooks import Invocation
 from sim.api.schema.json_text import go_quote
 from sim.api.store import Question
-from sim.api.types import Json, Obj
+from sim.api.types import Obj
 from sim.ident import Names
 from sim.units import SECOND
 
@@ -55,14 +54,14 @@ def question_of(
     invocation: Invocation,
     attributes: Attributes,
     shown: Shown,
-    options: Mapping[str, str],
+    options: Obj | None,
     uid: str,
     names: Names,
     kind: str,
 ) -> Question:
     """What a webhook is asked.
 
-    options: the query of the request
+    options: of the operation, as `operation_options` gives them
     kind: "admit" or "validating"
     """
     spec = invocation.hook.spec
@@ -75,7 +74,7 @@ def question_of(
     body = {
         "apiVersion": names.api_version("admission", version_of(invocation)),
         "kind": "AdmissionReview",
-        "request": _request(invocation, attributes, shown, options, uid, names),
+        "request": _request(invocation, attributes, shown, options, uid),
     }
     timeout_us = spec.get("timeoutSeconds", DEFAULT_TIMEOUT_S) * SECOND
     authorities = client.get("caBundle") or ""
@@ -96,9 +95,8 @@ def _request(
     invocation: Invocation,
     attributes: Attributes,
     shown: Shown,
-    options: Mapping[str, str],
+    options: Obj | None,
     uid: str,
-    names: Names,
 ) -> Obj:
     asked, given, sub = attributes.resource, invocation.resource, attributes.subresource
     user = attributes.user
@@ -109,7 +107,7 @@ def _request(
     if sub:
         request["requestSubResource"] = sub
     namespace = attributes.namespace
-    if asked.rule == "namespaces" and attributes.operation != "create":
+    if asked.rule == "namespaces":
         namespace = attributes.name
     request |= {key: value for key, value in (("name", attributes.name), ("namespace", namespace)) if value}
     fields = (
@@ -118,11 +116,6 @@ def _request(
         ("groups", list(user.groups)),
         ("extra", {key: list(values) for key, values in user.extra.items()}),
     )
-    kind = _OPTIONS[attributes.operation]
-    query: Obj = {"kind": kind, "apiVersion": names.api_version("meta", "v1")}
-    query |= {key: options[key] for key in ("fieldManager", "fieldValidation") if options.get(key)}
-    if attributes.dry_run:
-        query["dryRun"] = ["All"]
     return {
         **request,
         "operation": attributes.operation.upper(),
@@ -130,8 +123,26 @@ def _request(
         "object": shown.obj,
         "oldObject": shown.old,
         "dryRun": attributes.dry_run,
-        "options": query,
+        "options": options,
     }
+
+
+def operation_options(
+    attributes: Attributes, query: Mapping[str, str], of_deletion: Obj | None, names: Names
+) -> Obj | None:
+    """The options of an operation; a connection has none.
+
+    of_deletion: the fields of DeleteOptions
+    """
+    if attributes.operation == "connect":
+        return None
+    made: Obj = {"kind": _OPTIONS[attributes.operation], "apiVersion": names.api_version("meta", "v1")}
+    if attributes.operation == "delete":
+        return {**made, **(of_deletion or {})}
+    made |= {key: query[key] for key in ("fieldManager", "fieldValidation") if query.get(key)}
+    if attributes.dry_run:
+        made["dryRun"] = ["All"]
+    return made
 
 
 def _kind(resource: Any, subresource: str) -> Obj:
@@ -149,34 +160,22 @@ def _resource(resource: Any) -> Obj:
 # --- answers --------------------------------------------------------------------------------------
 
 
-_REVIEWS = ("v1", "v1beta1")
+def verdict_of(answer: Obj, question: Question, mutating: bool) -> Verdict:
+    """The answer of a webhook; raises ValueError with upstream's text if it is not valid.
 
-
-def unregistered(answer: Json, question: Question) -> str:
-    """Why an answer cannot be decoded, because its kind is unknown; "" if it can."""
-    if not isinstance(answer, dict):
-        return ""
-    version, kind = str(answer.get("apiVersion") or ""), str(answer.get("kind") or "")
-    group = str(question.body["apiVersion"]).partition("/")[0]
-    known = kind == "AdmissionReview" and version in [f"{group}/{one}" for one in _REVIEWS]
-    if known or not version or not kind:
-        return ""
-    return f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:100"'
-
-
-def verdict_of(answer: Json, question: Question, mutating: bool) -> Verdict:
-    """The answer of a webhook; raises ValueError with upstream's text if it is not valid."""
-    if not isinstance(answer, dict) or not isinstance(answer.get("response"), dict):
+    answer: as `decoded_review` gives it
+    """
+    response, version = answer.get("response"), question.body["apiVersion"]
+    if response is None:
         raise ValueError("webhook response was absent")
-    response, version = answer["response"], question.body["apiVersion"]
     is_v1 = version.endswith("/v1")
-    patch, patch_type = _patch_of(response.get("patch")), response.get("patchType")
+    patch, patch_type = b64decode(response.get("patch") or ""), response.get("patchType")
     if is_v1:
         uid = question.body["request"]["uid"]
         if response.get("uid") != uid:
             given = go_quote(str(response.get("uid", "")))
             raise ValueError(f"expected response.uid={go_quote(uid)}, got {given}")
-        found = f"{answer.get('apiVersion', '')}, Kind={answer.get('kind', '')}"
+        found = f"{answer.get('apiVersion') or '/'}, Kind={answer.get('kind') or ''}"
         wanted = f"{version}, Kind=AdmissionReview"
         if found != wanted:
             raise ValueError(f"expected webhook response of {wanted}, got {found}")
@@ -191,16 +190,6 @@ def verdict_of(answer: Json, question: Question, mutating: bool) -> Verdict:
         tuple(response.get("warnings") or ()),
         response.get("auditAnnotations") or {},
     )
-
-
-def _patch_of(encoded: Json) -> bytes:
-    """The patch of an answer, base64 as in JSON, or bytes from a program of the library."""
-    if isinstance(encoded, bytes):
-        return encoded
-    try:
-        return b64decode(encoded or "", validate=True)
-    except (BadBase64, TypeError, ValueError):
-        raise ValueError("illegal base64 data in response.patch") from None
 
 
 def _check_patch(patch: bytes, patch_type: str | None, mutating: bool) -> None:

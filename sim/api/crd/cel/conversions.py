@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from sim.api.crd.cel.syntax import Uint
@@ -132,9 +133,15 @@ def _to_string(value: Any) -> Any:
     if isinstance(value, Timestamp):
         return _written(value)
     if isinstance(value, Duration):
-        sign, ns = ("-", -value.ns) if value.ns < 0 else ("", value.ns)
-        return f"{sign}{ns // _S}{_fraction(ns % _S)}s"
+        return _seconds(value.ns)
     raise _no_conversion(value, "string")
+
+
+def _seconds(ns: int) -> str:
+    """A duration in seconds, with the digits by which floating-point numbers differ."""
+    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
+    text = f"{Decimal(repr(float(ns // _S) + (ns % _S) / 1e9)):f}"
+    return f"{sign}{text.removesuffix('.0')}s"
 
 
 def _general(value: float) -> str:
@@ -185,8 +192,6 @@ def _to_timestamp(value: Any) -> Any:
 def _to_duration(value: Any) -> Any:
     if isinstance(value, Duration):
         return value
-    if is_one_of(value, int):
-        return Duration(value)
     ns = go_duration_ns(value) if isinstance(value, str) else None
     if ns is None:
         raise _no_conversion(value, "google.protobuf.Duration")

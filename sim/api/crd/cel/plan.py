@@ -77,7 +77,7 @@ class Plan:
     # --- what depends on what ---------------------------------------------------------------------
 
     def _look(self, node: Node, loops: dict[str, int], depth: int) -> int:
-        """Find the loops whose variables each node needs, as a set of bits by their depths."""
+        """Find the loops with variables that each node needs, as a set of bits by their depths."""
         found = 0
         if isinstance(node, Ident):
             found = loops.get(node.name, 0)
@@ -488,7 +488,7 @@ def _plain_call(args: list[Step], function: Callable[..., Any], units: int) -> S
 def _sized_call(
     args: list[Step], function: Callable[..., Any], units: Callable[[list[Any], Any], int]
 ) -> Step:
-    """A call whose cost depends on the sizes of its arguments or of its result."""
+    """A call with a cost that depends on the sizes of its arguments or of its result."""
     strict = len(args) > 2
 
     def called(f: Frame) -> Any:
@@ -551,7 +551,7 @@ def _quantifier(over: Step, test: Step, deciding: bool, slots: tuple[int, int, i
     """`exists` for True, `all` for False: as `_loop` with the parts that the macro has."""
     total, item, stamp = slots
     neutral = not deciding
-    going_on = 3 if deciding else 2  # the condition: the total, `!` for exists, and the macro's call
+    going_on = 3 if deciding else 2  # the condition: the total, `!` for exists, the macro's call
     each = going_on + 1  # and the total in the step
 
     def quantifier(f: Frame) -> bool:

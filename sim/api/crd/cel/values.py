@@ -33,7 +33,7 @@ from sim.api.types import Json, Obj
 
 NO_OVERLOAD = "no such overload"
 MISSING: Any = object()
-_PLAIN = (str, int, bool)  # values of these types are equal if Python says so and their types are one
+_PLAIN = (str, int, bool)  # values of one of these types are equal if Python says so
 DAY_NS = 86_400 * 10**9
 EPOCH_DAY = date(1970, 1, 1).toordinal()
 

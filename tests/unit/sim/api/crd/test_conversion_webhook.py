@@ -42,6 +42,10 @@ def test_question_names_objects_version_and_address() -> None:
     assert QUESTION.body["apiVersion"] == "apiextensions.k8s.io/v1"
 
 
+def test_each_review_has_a_uid_of_its_own() -> None:
+    assert question_of(SECOND, OBJ, "v2").body["request"]["uid"] != QUESTION.body["request"]["uid"]
+
+
 def test_only_labels_and_annotations_of_the_metadata_are_taken() -> None:
     metadata = {"name": "a", "namespace": "n", "uid": "1", "labels": {"z": "1"}, "finalizers": ["f/f"]}
     made = answered(SECOND, QUESTION, review({**MADE, "metadata": metadata, "spec": {}}), "")
@@ -56,8 +60,11 @@ HEAD = "conversion webhook for example.com/v1, Kind=Widget "
     ("answer", "failure", "message"),
     [
         (None, "Post x: refused", "failed: Post x: refused"),
-        ({"apiVersion": "v1", "kind": "Pod"}, "", "failed: expected webhook response of "
-         "apiextensions.k8s.io/v1, Kind=ConversionReview, got v1, Kind=Pod"),
+        ({"apiVersion": "v1", "kind": "Pod"}, "", 'failed: no kind "Pod" is registered for version "v1" in scheme'),
+        ({"response": None, "kind": "ConversionReview"}, "", "failed: expected webhook response of "
+         "apiextensions.k8s.io/v1, Kind=ConversionReview, got /, Kind=ConversionReview"),
+        ({**review(), "response": {"uid": 5}}, "", "failed: json: cannot unmarshal number into Go struct field "
+         "ConversionResponse.response.uid of type types.UID"),
         ({**review(), "response": None}, "", "failed: no response provided"),
         (review(MADE, uid="x"), "", "failed: expected response.uid="),
         (review(MADE, result={"status": "Failure", "message": "no"}), "", "failed: no"),

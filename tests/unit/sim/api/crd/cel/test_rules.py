@@ -104,6 +104,7 @@ self.t.getHours('Asia/Kolkata') == 8 && timestamp('9999-12-31T23:59:59Z').getHou
 !(self.n in ['a', 'b']) && !(self.n in [])
 string(self.t) == '2020-01-02T03:04:05.5Z'
 self.dur > duration('1h') && self.dur.getMinutes() == 90 && string(self.dur) == '5400s'
+string(duration('1ns')) == '0.000000001s' && string(duration('-1h0.5s')) == '-3600.5s'
 self.t - self.t == duration('0s') && self.t - self.dur < self.t
 self.by == b'hello' && string(self.by) == 'hello'
 self.o.a__dash__b == 'q' && self.o.__namespace__ == 'ns'
@@ -146,6 +147,11 @@ def test_rules_that_hold_find_no_error() -> None:
         (
             "int(self.s) == 1",
             "type conversion error from 'string' to 'int' evaluating rule: int(self.s) == 1",
+        ),
+        (
+            "duration(self.i) == duration('5s')",
+            "type conversion error from 'int' to 'google.protobuf.Duration' "
+            "evaluating rule: duration(self.i) == duration('5s')",
         ),
         ("self.ios > 5", f"{NO_OVERLOAD} for rule: self.ios > 5"),
         ("self.n in [self.s]", "no such key: n evaluating rule: self.n in [self.s]"),
