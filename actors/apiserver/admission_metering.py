@@ -42,6 +42,11 @@ class Admission:
         self.meters, self._now_us = meters, now_us
         self._plugins = lru_cache(maxsize=None)(lambda operation, kind: handlers(running, operation, kind))
 
+    def counter(self) -> Callable[[str, tuple[str, ...]], None] | None:
+        """Where plugins count; None while there is no reader."""
+        meters = self.meters()
+        return None if meters is None else meters.count
+
     def refused(self, operation: str, kind: str, plugin: str, took_s: float = 0.0) -> None:
         """Count a pass that a plugin refuses."""
         meters = self.meters()

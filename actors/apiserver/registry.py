@@ -49,4 +49,5 @@ def make_registry(server: Parts, ctx: Context, rules: Rules) -> Registry:
         user_rules=server.authorizer.user_rules,
         probed=server.probed,
         agent_listens=server.agent_listens,
+        counting=lambda: ctx.kernel.meters,
     )

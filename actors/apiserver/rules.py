@@ -227,6 +227,7 @@ class Machinery:
             now_us=registry.wall_us(),
             authorizer=registry.authorizer,
             annotations=request.annotations,
+            count=self._metering.counter(),
         )
 
     def _admit(self, call: Call, obj: Obj, old: Obj | None) -> Obj:
@@ -412,6 +413,9 @@ def _custom_errors(call: Call, obj: Obj, old: Obj | None) -> Errors:
     """Quirk: an object of a kind other than the resource's is refused under its own name."""
     resource = call.resource
     assert isinstance(resource, CustomResource)
+    counting = call.registry.counting()
+    if counting is not None and resource.has_rules:
+        counting.observe("apiserver_cel_evaluation_duration_seconds", (), 0.0)
     wrong = custom_objects.type_errors(resource, obj)
     if wrong:
         group = str(obj.get("apiVersion")).rpartition("/")[0]

@@ -16,6 +16,7 @@ from collections import deque
 
 from actors.apiserver.caches.watch_caches import Caches
 from actors.apiserver.ports import LocalStore
+from sim.api.crd.definition_lifecycle import ESTABLISHED
 from sim.api.crd.served import CustomResource, Served
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Change, Page, Range
@@ -26,6 +27,7 @@ from sim.kernel import Context
 from sim.units import SECOND
 
 DEFINITIONS = "customresourcedefinitions"
+LOCAL = "k8s_internal_local_delegation_chain_0000000002"  # the APIService of definitions
 DRAIN_US = 1 * SECOND  # tearDown: time for requests that still use the old storage
 
 
@@ -33,7 +35,7 @@ class Definitions:
     """The custom resources of one incarnation of a replica; implements `scheme.More`."""
 
     def __init__(self, ctx: Context, store: LocalStore, caches: Caches, scheme: Scheme) -> None:
-        self._caches = caches
+        self._caches, self._kernel = caches, ctx.kernel
         resource = scheme.resource(DEFINITIONS)
         self._cache = caches.of(resource)
         page = store.range(Range(resource.prefix))
@@ -68,6 +70,7 @@ class Definitions:
         while self._pending and self._pending[0].rev <= revision:
             change = self._pending.popleft()
             seen = True
+            self._count(change)
             if change.deleted:
                 self._found.pop(change.item.key, None)
             else:
@@ -75,6 +78,27 @@ class Definitions:
         if seen:
             self.served = Served(self._sorted())
             self._renew(before)
+
+    def _count(self, change: Change) -> None:
+        """Count the documents that a change renews (apiextensions pkg/controller/openapi)."""
+        meters = self._kernel.meters
+        if meters is None:
+            return
+        before, after = self._found.get(change.item.key), None if change.deleted else change.item.obj
+        was, now = before is not None and is_served(before), after is not None and is_served(after)
+        reason = "update" if was and now else "add" if now else "remove"
+        known = after or before
+        if known is None or not (was or now):
+            return
+        if was and now and before is not None and after is not None and before["spec"] == after["spec"]:
+            return
+        name, spec = known["metadata"]["name"], known["spec"]
+        meters.count("apiextensions_openapi_v2_regeneration_count", (name, reason))
+        meters.count("aggregator_openapi_v2_regeneration_count", (LOCAL, "update"))
+        for version in spec["versions"]:
+            if version["served"]:
+                labels = spec["group"], version["name"], name, reason
+                meters.count("apiextensions_openapi_v3_regeneration_count", labels)
 
     def _renew(self, before: Served) -> None:
         """Restart the caches of resources that are removed or served differently.
@@ -89,6 +113,12 @@ class Definitions:
                 cache = self._caches.of(resource)
                 cache.restart()
                 timers.call_at(timers.now_us() + DRAIN_US, _end, cache.watches())
+
+
+def is_served(definition: Obj) -> bool:
+    """True if a definition is established."""
+    conditions = (definition.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == ESTABLISHED and each["status"] == "True" for each in conditions)
 
 
 def _end(watches: list[CacheWatch]) -> None:

@@ -6,7 +6,7 @@ Mirrors  kubernetes v1.25 apiserver pkg/admission/{attributes.go,errors.go,inter
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -50,6 +50,7 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     authorizer: for plugins that ask for rights of the user; None: all users may do everything
     warnings: warnings that plugins add to the reply
     annotations: annotations that plugins add to the audit event; None: the request is not audited
+    count: adds to a metric, by its name and labels; None while there is no reader
     """
 
     operation: str
@@ -64,6 +65,7 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     authorizer: OpinionGiver | None = None
     warnings: list[str] = msgspec.field(default_factory=list)
     annotations: dict[str, str] | None = None
+    count: Callable[[str, tuple[str, ...]], None] | None = None
 
 
 class Denial(msgspec.Struct, frozen=True):

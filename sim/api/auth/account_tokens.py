@@ -8,8 +8,8 @@ token is valid only while its Secret holds exactly this token.
 
 Mirrors  kubernetes v1.25 pkg/serviceaccount/{jwt,claims,legacy,util}.go,
          pkg/controller/serviceaccount/tokengetter.go, go-jose jwt/validation.go.
-Differs  objects are read from the store, and not from a cache that may lag behind it; warnafter is
-         signed and read by nothing (audit annotations and metrics of stale tokens).
+Differs  objects are read from the store, and not from a cache that may lag behind it; stale
+         tokens are counted, and cause no audit annotation.
 """
 
 from __future__ import annotations
@@ -171,6 +171,8 @@ class AccountTokens:
         self._find = find
         self._wall_us = wall_us
         self._legacy = legacy
+        # Called with "legacy", "valid" or "stale" for a token that metrics count.
+        self.counted: Callable[[str], None] = lambda kind: None
         self._issuers = (names.issuer_legacy_service_account,) if legacy else rules.issuers
 
     def authenticate(self, token: str, audiences: tuple[str, ...]) -> Outcome:
@@ -188,7 +190,19 @@ class AccountTokens:
             shown = f"token audiences {_quoted(own)} is invalid for the target audiences {_quoted(wanted)}"
             return Rejected((shown,))
         user = self._legacy_user(found.claims, token) if self._legacy else self._bound_user(found.claims)
-        return Rejected((user,)) if isinstance(user, str) else Accepted(user, common)
+        if isinstance(user, str):
+            return Rejected((user,))
+        self._count(found.claims)
+        return Accepted(user, common)
+
+    def _count(self, claims: Obj) -> None:
+        """Count a token (pkg/serviceaccount/metrics.go): a bound one if it says when it is stale."""
+        if self._legacy:
+            self.counted("legacy")
+            return
+        warn_after_s = (claims.get(self._names.claim_bound) or {}).get("warnafter")
+        if warn_after_s:
+            self.counted("stale" if self._wall_us() > warn_after_s * SECOND else "valid")
 
     def _bound_user(self, claims: Obj) -> UserInfo | str:
         try:

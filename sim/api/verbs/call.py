@@ -24,6 +24,7 @@ from sim.api.auth.attributes import OpinionGiver
 from sim.api.auth.authenticator import Reviewer
 from sim.api.auth.chain import UserRules
 from sim.api.auth.web_tokens import Sign, digest_token
+from sim.api.counting import Counting, uncounted
 from sim.api.kinds.common.errors import UNSUPPORTED, FieldError
 from sim.api.kinds.core.component_status import Probed
 from sim.api.ownership.managed import Writer
@@ -140,6 +141,7 @@ class Registry:
     user_rules: lists what a user may do in a namespace
     probed: what components of the control plane do with probes, by name; None if all are healthy
     agent_listens: True if the agent of the node of that name accepts connections; None if all do
+    counting: returns where to count; None while there is no reader of metrics
     """
 
     scheme: Scheme
@@ -157,6 +159,7 @@ class Registry:
     user_rules: Callable[[UserInfo, str], UserRules] | None = None
     probed: Probed | None = None
     agent_listens: Callable[[str], bool] | None = None
+    counting: Callable[[], Counting | None] = uncounted
 
     @property
     def names(self) -> Names:

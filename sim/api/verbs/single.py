@@ -279,7 +279,9 @@ def _allocated(call: Call, allocate: Allocate, obj: Obj, old: Obj | None) -> Gen
     registry = call.registry
     try:
         band = is_on(registry.gates, STATIC_BAND)
-        ranges = Ranges(registry.service_cidr, registry.bits, call.dry_run, registry.node_ports, band)
+        ranges = Ranges(
+            registry.service_cidr, registry.bits, call.dry_run, registry.node_ports, band, registry.counting()
+        )
         return (yield from allocate(call.resource.prefix, obj, old, ranges))
     except ServiceRefusal as refusal:
         if refusal.bare:

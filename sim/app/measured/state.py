@@ -9,6 +9,7 @@ Mirrors  kubernetes v1.25 apiserver pkg/endpoints/metrics/metrics.go, pkg/storag
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import IPv4Network
 from typing import Protocol
 
 from actors.apiserver.server import ApiServer
@@ -53,6 +54,7 @@ def show_state(cluster: Measured, shown: Meters) -> None:
     _show_caches(cluster, shown)
     _show_services(cluster, shown)
     _show_leaders(cluster, shown)
+    _show_addresses(cluster, shown)
     _show_audit(cluster, shown)
     show_controllers(cluster.storage.store, cluster.scheme, cluster.options.controller_manager, shown)
 
@@ -137,6 +139,20 @@ def _show_services(cluster: Measured, shown: Meters) -> None:
         obj = bucket.items[key].obj
         down = 0 if is_available(obj) else 1
         shown.set("aggregator_unavailable_apiservice", (obj["metadata"]["name"],), down)
+
+
+def _show_addresses(cluster: Measured, shown: Meters) -> None:
+    """The addresses of Services (ipallocator/metrics.go)."""
+    cidr = cluster.options.api_server.service_cidr
+    network = IPv4Network(cidr)
+    bucket = cluster.storage.store.bucket(cluster.scheme.prefix("services"))
+    given = [
+        address for item in bucket.items.values() for address in item.obj["spec"].get("clusterIPs") or ()
+    ]
+    count = sum(address != "None" for address in given)
+    shown.set("kube_apiserver_clusterip_allocator_allocated_ips", (cidr,), count)
+    free = network.num_addresses - 2 - count  # without network and broadcast
+    shown.set("kube_apiserver_clusterip_allocator_available_ips", (cidr,), free)
 
 
 def _show_leaders(cluster: Measured, shown: Meters) -> None:

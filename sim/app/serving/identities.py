@@ -18,6 +18,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -56,6 +57,7 @@ from sim.app.serving.remote import Issuer, Remote, Webhook
 from sim.errors import InputError
 from sim.files import read_bounded
 from sim.ident import Names
+from sim.kernel import Kernel
 from sim.options.authentication import AuthenticationFlags
 from sim.options.controller_manager import ControllerManagerOptions
 from sim.wire.http.certificates import CertificateReader, load_bundle
@@ -198,11 +200,16 @@ def make_authenticator(
             flags.requestheader_extra_prefixes,
         )
         requests.append(FrontProxy(headers, outside_us))
-    requests.append(ClientCertificates(outside_us))
+    kernel = cluster.kernel
+    certificates = ClientCertificates(outside_us)
+    certificates.counted = partial(_observe_certificate, kernel)
+    requests.append(certificates)
     static = StaticTokens({**files.users, **users})
     tokens: list[TokenAuthenticator] = [AudienceAgnostic(rules.audiences, static)]
     for legacy in (True, False):
-        tokens.append(AccountTokens(names, rules, files.verifying, find, wall_us, legacy=legacy))
+        of_accounts = AccountTokens(names, rules, files.verifying, find, wall_us, legacy=legacy)
+        of_accounts.counted = partial(_count_token, kernel)
+        tokens.append(of_accounts)
     if flags.bootstrap_token_auth:
         tokens.append(AudienceAgnostic(rules.audiences, BootstrapTokens(names, find, wall_us)))
     if files.issuer is not None:
@@ -216,6 +223,17 @@ def make_authenticator(
         webhook = Webhook(files.webhook, answers, version)
     made = Authenticator(names, requests, tokens, rules.audiences, anonymous=flags.anonymous_auth)
     return made, Remote(files.issuer, webhook, outside_us)
+
+
+def _observe_certificate(kernel: Kernel, left_s: float) -> None:
+    """Count a request with a client certificate (pkg/authentication/request/x509/x509.go)."""
+    if kernel.meters is not None:
+        kernel.meters.observe("apiserver_client_certificate_expiration_seconds", (), left_s)
+
+
+def _count_token(kernel: Kernel, kind: str) -> None:
+    if kernel.meters is not None:
+        kernel.meters.count(f"serviceaccount_{kind}_tokens_total", ())
 
 
 def claim_rules(flags: AuthenticationFlags) -> ClaimRules:

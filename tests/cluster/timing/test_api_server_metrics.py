@@ -72,12 +72,73 @@ async def check_caches(cluster: Cluster, metrics: ComponentMetrics) -> None:
     assert metrics.value("apiserver_longrunning_requests", **labels) > 1
 
 
+def check_pod_security(cluster: Cluster, metrics: ComponentMetrics) -> None:
+    family, prefix = "pod_security_evaluations_total", "pod-security.kubernetes.io/"
+    allowed = {"decision": "allow", "mode": "enforce", "policy_level": "privileged", "resource": "pod"}
+    assert metrics.value(family, **allowed) >= 2
+    labels = {f"{prefix}enforce": "restricted", f"{prefix}audit": "baseline"}
+    body = {"metadata": {"name": "safe", "labels": labels}}
+    assert cluster.request("create", "namespaces", body=body).code == 201
+    spec = {**POD["spec"], "hostNetwork": True, "serviceAccountName": "none"}
+    account = {"metadata": {"name": "none"}}
+    assert cluster.request("create", "serviceaccounts", "safe", body=account).code == 201
+    pod = {**POD, "metadata": {"name": "p"}, "spec": spec}
+    assert cluster.request("create", "pods", "safe", body=pod).code == 403
+    denied = {"decision": "deny", "policy_version": "latest", "request_operation": "create"}
+    assert metrics.value(family, mode="enforce", policy_level="restricted", **denied) == 1
+    assert metrics.value(family, mode="audit", policy_level="baseline", **denied) == 1
+
+
+def check_addresses(cluster: Cluster, metrics: ComponentMetrics) -> None:
+    prefix = "kube_apiserver_clusterip_allocator_"
+    before = metrics.value(f"{prefix}allocated_ips", cidr="10.0.0.0/24")
+    ports = [{"port": 80}]
+    for name, given in (("a", {}), ("b", {"clusterIP": "10.0.0.9"}), ("c", {"clusterIP": "10.0.0.9"})):
+        body = {"metadata": {"name": name}, "spec": {"ports": ports, **given}}
+        cluster.request("create", "services", "default", body=body)
+    assert metrics.value(f"{prefix}allocated_ips") == before + 2
+    assert metrics.value(f"{prefix}available_ips") == 254 - before - 2
+    assert metrics.value(f"{prefix}allocation_total", scope="dynamic") == 1
+    assert metrics.value(f"{prefix}allocation_total", scope="static") == 1
+    assert metrics.value(f"{prefix}allocation_errors_total", scope="static") == 1
+
+
+async def check_definitions(cluster: Cluster, metrics: ComponentMetrics) -> None:
+    rules = [{"rule": "self.a > 0"}]
+    spec = {"type": "object", "properties": {"a": {"type": "integer"}}, "x-kubernetes-validations": rules}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    names = {"plural": "foos", "kind": "Foo", "singular": "foo", "listKind": "FooList"}
+    body = {
+        "metadata": {"name": "foos.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    definitions = "customresourcedefinitions"
+    assert cluster.request("create", definitions, body=body).code == 201
+    await cluster.run_for("5s")
+    made = {"crd": "foos.example.com", "reason": "add"}
+    assert metrics.value("apiextensions_openapi_v2_regeneration_count", **made) == 1
+    assert metrics.value("apiextensions_openapi_v3_regeneration_count", version="v1", **made) == 1
+    assert metrics.value("apiserver_cel_evaluation_duration_seconds_count") == 0
+    one = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "x"}, "spec": {"a": 1}}
+    cluster.apply(one)
+    await cluster.run_for("1s")
+    assert metrics.value("apiserver_cel_evaluation_duration_seconds_count") == 1
+    assert cluster.request("delete", definitions, "", "foos.example.com").ok
+    await cluster.run_for("10s")
+    gone = {"crd": "foos.example.com", "reason": "remove"}
+    assert metrics.value("apiextensions_openapi_v2_regeneration_count", **gone) == 1
+
+
 async def test_api_servers_count_admission_caches_and_flows() -> None:
     async with Cluster(nodes=1, seed=1, naming="kubernetes") as cluster:
         metrics = cluster.metrics()
         await cluster.run_for("10s")
         check_admission(cluster, metrics)
         await check_caches(cluster, metrics)
+        check_pod_security(cluster, metrics)
+        check_addresses(cluster, metrics)
+        await check_definitions(cluster, metrics)
         filters = "apiserver_request_filter_duration_seconds_count"
         total = metrics.value(filters, filter="authorization")
         assert total == metrics.value(filters, filter="priorityandfairness") > 10
@@ -87,9 +148,9 @@ async def test_api_servers_count_admission_caches_and_flows() -> None:
         assert ran == metrics.value(f"{flows}dispatched_requests_total", **labels) > 0
         for name in ("work_estimated_seats", "request_queue_length_after_enqueue"):
             assert metrics.value(f"{flows}{name}_count", **labels) == ran
-        # Twelve seconds of nanoseconds, of each phase.
+        # 28 seconds of nanoseconds, of each phase.
         full = f"{flows}priority_level_request_utilization"
-        assert metrics.value(f"{full}_count", priority_level="system", phase="executing") == 12 * 10**9
+        assert metrics.value(f"{full}_count", priority_level="system", phase="executing") == 28 * 10**9
         server = cluster.api_servers["apiserver-0"]
         server.overload(2_000_000, None)  # each request takes two seconds, and needs a seat
         await cluster.run_for("10s")

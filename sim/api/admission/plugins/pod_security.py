@@ -76,6 +76,28 @@ class PodSecurityLimits(NamedTuple):
     exemptions: Exemptions = Exemptions()
 
 
+def _count(attributes: Attributes, what: str, *labels: str) -> None:
+    """Add to a metric (pod-security-admission metrics/metrics.go)."""
+    if attributes.count is not None:
+        resource = "pod" if attributes.resource.rule == "pods" else "controller"
+        about = attributes.operation, resource, attributes.subresource
+        attributes.count(f"pod_security_{what}_total", (*labels, *about))
+
+
+def count_exemption(attributes: Attributes) -> None:
+    """Count a request that the plugin leaves alone."""
+    _count(attributes, "exemptions")
+
+
+def count_evaluation(attributes: Attributes, mode: str, standard: Standard, *, denied: bool) -> None:
+    """Count a judgement."""
+    version = "latest" if standard.level == PRIVILEGED else standard.version
+    if version != "latest" and int(version.partition(".")[2]) > LATEST:
+        version = "future"
+    decision = "deny" if denied else "allow"
+    _count(attributes, "evaluations", decision, standard.level, version, mode)
+
+
 class PodSecurity:
     """Checks pods and templates against the standards of their namespace."""
 
@@ -103,17 +125,20 @@ class PodSecurity:
             return self._namespace(attributes, obj, view)
         if attributes.namespace in self._exempt.namespaces:
             self._note(attributes, "exempt", "namespace")
+            count_exemption(attributes)
             return None
         if self._exempt.usernames:
             view.mark_volatile()
             if attributes.user.name in self._exempt.usernames:
                 self._note(attributes, "exempt", "user")
+                count_exemption(attributes)
                 return None
         namespace = view.get("namespaces", "", attributes.namespace)
         labels = labels_of(namespace) if namespace is not None else {}
         if self._privileged and not any(label.startswith(self._prefix) for label in labels):
             if plural == "pods":
                 self._note(attributes, "enforce-policy", str(PLAIN))
+                count_evaluation(attributes, "enforce", PLAIN, denied=False)
             return None
         standards, errors = standards_of(labels, self._prefix, self._defaults)
         path = POD_SPECS[plural]
@@ -125,11 +150,13 @@ class PodSecurity:
             return None
         if spec.get("runtimeClassName") in self._exempt.runtime_classes:
             self._note(attributes, "exempt", "runtimeClass")
+            count_exemption(attributes)
             return None
         if errors:
             texts = [f"{error.field}: {error.message}" for error in errors]
             text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
             self._note(attributes, "error", f"Failed to parse policy: {text}")
+            _count(attributes, "errors", "false")
         return self._evaluated(attributes, obj, standards)
 
     def _evaluated(
@@ -143,17 +170,20 @@ class PodSecurity:
             enforced = standards["enforce"]
             self._note(attributes, "enforce-policy", str(enforced))
             against = self._against(enforced, holder, spec)
+            count_evaluation(attributes, "enforce", enforced, denied=bool(against))
             if against:
                 text = f'violates PodSecurity "{enforced}": {listed(against)}'
                 denial = forbidden(attributes, text, name_of(attributes, obj))
-        if attributes.annotations is not None:
+        if attributes.annotations is not None or attributes.count is not None:
             against = self._against(standards["audit"], holder, spec)
             if against:
+                count_evaluation(attributes, "audit", standards["audit"], denied=True)
                 text = f'would violate PodSecurity "{standards["audit"]}": {listed(against)}'
                 self._note(attributes, "audit-violations", text)
         if denial is None:
             against = self._against(standards["warn"], holder, spec)
             if against:
+                count_evaluation(attributes, "warn", standards["warn"], denied=True)
                 text = f'would violate PodSecurity "{standards["warn"]}": {listed(against)}'
                 attributes.warnings.append(text)
         return denial

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from sim.api.auth.authenticator import Accepted, Certificate, Credentials, Outcome, Rejected
 from sim.api.types import UserInfo
+from sim.units import SECOND
 
 
 def certificate_error(certificate: Certificate, known: bool, now_us: int) -> str:
@@ -39,6 +40,8 @@ class ClientCertificates:
 
     def __init__(self, outside_us: Callable[[], int]) -> None:
         self._outside_us = outside_us
+        # Called with how long the certificate of a request remains valid, in seconds.
+        self.counted: Callable[[float], None] = lambda left_s: None
 
     def authenticate(self, credentials: Credentials) -> Outcome:
         """The subject of the certificate."""
@@ -48,4 +51,5 @@ class ClientCertificates:
         error = certificate_error(certificate, certificate.client_ca, self._outside_us())
         if error:
             return Rejected((error,))
+        self.counted((certificate.valid_until_us - self._outside_us()) / SECOND)
         return Accepted(UserInfo(certificate.name, certificate.groups)) if certificate.name else None

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
+from sim.api.counting import Counting
 from sim.api.kinds.common.errors import Errors, invalid
 from sim.api.kinds.core.service.validation import cluster_ip_errors
 from sim.api.store import Answer, Item, Op, Page, Range, Unavailable
@@ -48,6 +49,7 @@ class Ranges:
 
     lax: True for a dry run, which accepts addresses in use and ports out of range
     static_band: True if the first addresses are given only when all others are in use
+    counting: where allocations count; None while there is no reader of metrics
     """
 
     cidr: str
@@ -55,6 +57,12 @@ class Ranges:
     lax: bool = False
     ports: range = NODE_PORTS
     static_band: bool = True
+    counting: Counting | None = None
+
+    def count(self, what: str, scope: str) -> None:
+        """Count an allocation or a failed one (ipallocator/metrics.go); a dry run has none."""
+        if self.counting is not None and not self.lax:
+            self.counting.count(f"kube_apiserver_clusterip_allocator_{what}_total", (self.cidr, scope))
 
 
 def prepare_service(prefix: str, obj: Obj, old: Obj | None, ranges: Ranges) -> Generator[Op, Answer, Obj]:
@@ -276,6 +284,7 @@ def _take_ip(wanted: str, taken: dict[str, None], ranges: Ranges) -> str:
     network = IPv4Network(ranges.cidr)
     if wanted:
         text = "" if ranges.lax else _problem_of(wanted, taken, network, ranges.cidr)
+        ranges.count("allocation_errors" if text else "allocation", "static")
         if text:
             full = f"Invalid value: {_shown([wanted])}: failed to allocate IP {wanted}: {text}"
             raise ServiceRefusal([("FieldValueInvalid", "spec.clusterIPs", full)])
@@ -288,7 +297,9 @@ def _take_ip(wanted: str, taken: dict[str, None], ranges: Ranges) -> str:
         for step in range(count):
             address = str(IPv4Address(first + low + (start + step) % count))
             if address not in taken:
+                ranges.count("allocation", "dynamic")
                 return address
+    ranges.count("allocation_errors", "dynamic")
     raise ServiceRefusal([], failure="failed to allocate a serviceIP: range is full")
 
 

@@ -219,3 +219,22 @@ def test_legacy_token_without_a_claim_or_with_another_subject_is_rejected() -> N
 def test_rules_of_a_cluster_without_options_name_the_service_of_the_api() -> None:
     assert RULES.issuer == "https://kubernetes.default.svc.cluster.local"
     assert RULES.audiences == (RULES.issuer,)
+
+
+def test_accepted_tokens_are_counted_by_whether_they_should_have_been_replaced() -> None:
+    world, counted = World(), list[str]()
+
+    def authenticate(token: str, legacy: bool = False) -> None:
+        tokens = world.tokens(legacy)
+        tokens.counted = counted.append
+        tokens.authenticate(token, (API,))
+
+    authenticate(key().token(world.claims()))
+    assert counted == []  # it says nothing about its replacement
+    token = key().token(bound_claims(N, API, world.account, None, (API,), NOW_S, 7200, 3600))
+    authenticate(token)
+    world.now_s += 3601
+    authenticate(token)
+    authenticate(world.legacy(), legacy=True)
+    authenticate(token + "x")
+    assert counted == ["valid", "stale", "legacy"]

@@ -269,3 +269,13 @@ def test_token_of_a_websocket_client_is_a_subprotocol() -> None:
 )
 def test_subprotocol_without_a_good_token_is_an_error(protocols: tuple[str, ...], why: str) -> None:
     assert by_protocol(*protocols) == why
+
+
+def test_remaining_life_of_an_accepted_certificate_is_counted() -> None:
+    world, counted = World(), list[float]()
+    certificates = ClientCertificates(world.wall_us)
+    certificates.counted = counted.append
+    until_us = world.wall_us() + 90_000_000
+    certificates.authenticate(Credentials((), Certificate("bob", valid_until_us=until_us)))
+    certificates.authenticate(Credentials((), Certificate("bob", valid_until_us=world.wall_us() - 1)))
+    assert counted == [90.0]
