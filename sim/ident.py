@@ -233,6 +233,8 @@ class Names:
         self.finalizer_orphan = "orphan"
         self.finalizer_claim_protection = f"{d}/pvc-protection"
         self.finalizer_volume_protection = f"{d}/pv-protection"
+        self.finalizer_volume_data = f"{d}/pv-controller"
+        self.finalizer_external_volume = f"external-provisioner.volume.{d}/finalizer"
         self.finalizer_job_tracking = f"batch.{d}/job-tracking"
         self.finalizer_balancer_cleanup = f"service.{d}/load-balancer-cleanup"
         self.finalizer_crd_cleanup = f"customresourcecleanup.apiextensions.{self.group_domain}"

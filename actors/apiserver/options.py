@@ -49,6 +49,8 @@ class ApiServerOptions:
     profiling, logs_handler: True if /debug/pprof and /logs are served
     http2_streams_max: requests at a time on one connection of HTTP/2; 0: upstream's default
     livez_grace_us: time after a start in which /livez counts hooks as passed
+    identity_lease_s, identity_renew_us: duration and renewal of the lease of a server's identity
+    transport_security: the header Strict-Transport-Security of all answers; "" for none
     """
 
     seats: int = 600
@@ -84,6 +86,15 @@ class ApiServerOptions:
     http2_streams_max: int = 0
     profiling: bool = True
     logs_handler: bool = True
+    identity_lease_s: int = 3600
+    identity_renew_us: int = 10 * SECOND
+    transport_security: str = ""
+
+    @property
+    def added_headers(self) -> tuple[tuple[str, str], ...]:
+        """Headers of all answers."""
+        secured = self.transport_security
+        return (("Strict-Transport-Security", secured),) if secured else ()
 
     @property
     def asks(self) -> bool:

@@ -79,6 +79,7 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
     controllers = parse_controller_manager(
         manager.flags, names=names, place=manager.place, places=manager.places
     )
+    schedulers = parse_scheduler(scheduler.flags, names=names, place=scheduler.place, places=scheduler.places)
     problems = Problems()
     with problems.part():
         _check_cache_sizes(flags, names, off, server.places.get("watch-cache-sizes", server.place))
@@ -87,11 +88,12 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
     with problems.part():
         _check_server(controllers.server, server.replicas, manager)
     with problems.part():
+        _check_server(schedulers.server, server.replicas, scheduler)
+    with problems.part():
         audit = read_settings(flags, names, server.places.get(POLICY, server.place))
     with problems.part():
         api_server = api_server_options(flags, server.place, server.replicas, server.places, names)
     problems.report()
-    schedulers = parse_scheduler(scheduler.flags, names=names, place=scheduler.place, places=scheduler.places)
     return ClusterOptions(
         api_server if audit is None else replace(api_server, audit=audit),
         controllers,
@@ -203,11 +205,11 @@ def _check_controllers(options: ControllerManagerOptions, place: str) -> None:
             raise InputError(f"{entry} does nothing without {name}", place, f"set {name}: {value}")
 
 
-def _check_server(name: str, replicas: int, manager: ComponentPlan) -> None:
-    """The only server that the controller manager uses must exist."""
+def _check_server(name: str, replicas: int, part: ComponentPlan) -> None:
+    """The only server that a daemon uses must exist."""
     servers = [f"apiserver-{index}" for index in range(replicas)]
     if name and name not in servers:
-        place = manager.places.get("master", manager.place)
+        place = part.places.get("master", part.place)
         raise InputError(f"there is no API server {name}", place, f"there are: {', '.join(servers)}")
 
 
@@ -362,6 +364,9 @@ def api_server_options(
         http2_streams_max=flags.http2_streams_max,
         profiling=flags.profiling,
         logs_handler=flags.logs_handler,
+        identity_lease_s=flags.identity_lease_s,
+        identity_renew_us=flags.identity_renew_s * SECOND,
+        transport_security="; ".join(flags.transport_security),
         sends_retry_after=flags.shutdown_send_retry_after,
         authorization_modes=flags.authorization_modes,
         policies=_policies(flags, names),

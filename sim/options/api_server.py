@@ -45,29 +45,36 @@ from sim.options.base import (
 )
 from sim.options.gates import NO_PRIVILEGED, OF_API_SERVER, enabled, feature_gates, of_api_server
 from sim.options.metrics import MetricsFlags
-from sim.options.refusals import FRONT, HELP, LOGS, refusals
+from sim.options.refusals import FRONT, HELP, LOGS, OLD_LOGS, PROFILE, refusals
 from sim.units import MS
 
 # Known upstream, and without effect in this program (the frequent ones: others are called unknown).
 WITHOUT_EFFECT = refusals(
     {
         HELP: "help version",
-        LOGS: "logging-format v vmodule",
+        LOGS: f"logging-format v vmodule {OLD_LOGS}",
         FRONT: """
             advertise-address bind-address cert-dir external-hostname
             secure-port tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file
-            tls-sni-cert-key strict-transport-security-directives max-connection-bytes-per-sec
+            tls-sni-cert-key max-connection-bytes-per-sec permit-address-sharing permit-port-sharing
         """,
         "the storage is simulated, and keeps objects in memory": """
             encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile etcd-prefix etcd-servers
-            storage-backend storage-media-type default-watch-cache-size
+            storage-backend storage-media-type default-watch-cache-size etcd-servers-overrides
+            etcd-count-metric-poll-period etcd-db-metric-poll-interval etcd-healthcheck-timeout
+            etcd-readycheck-timeout lease-reuse-duration-seconds
         """,
         "agents are reached inside the simulation": """
             {short}let-client-certificate {short}let-client-key {short}let-preferred-address-types
+            {short}let-certificate-authority {short}let-timeout egress-selector-config-file
         """,
+        PROFILE: "contention-profiling",
+        "v1.25 reads it, and nothing uses it": "master-service-namespace cloud-config cloud-provider",
+        "deprecated upstream, replaced by enable-admission-plugins": "admission-control",
         "a simulated API server has no such part": """
             apiserver-count audit-webhook-batch-initial-backoff delete-collection-workers
-            enable-aggregator-routing
+            enable-aggregator-routing aggregator-reject-forwarding-redirect tracing-config-file
+            endpoint-reconciler-type send-retry-after-while-not-ready-once
         """,
     }
 )
@@ -81,6 +88,15 @@ FAIRNESS = "enable-priority-and-fairness"
 
 GOAWAY_MAX = 0.02  # apiserver pkg/server/options/server_run_options.go
 ADDRESSES_MIN, PREFIX_MIN, PORT_MAX = 8, 12, 65535
+
+
+def _directives(value: tuple[str, ...]) -> str | None:
+    """Mirrors apiserver pkg/server/options/server_run_options.go (validateHSTSDirectives)."""
+    for each in value:
+        name, sign, age = each.partition("=")
+        if each not in ("includeSubDomains", "preload") and (name != "max-age" or not sign or "=" in age):
+            return "invalid, allowed values: max-age=expireTime, includeSubDomains, preload"
+    return None
 
 
 def _network(value: str) -> str | None:
@@ -279,6 +295,29 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags, MetricsFlags):
         unit="s",
     )
 
+    identity_lease_s: int = option(
+        "identity-lease-duration-seconds",
+        long_integer,
+        3600,
+        "how long the lease of a server that is gone is kept (gate APIServerIdentity)",
+        unit="s",
+        check=more_than(0),
+    )
+    identity_renew_s: int = option(
+        "identity-lease-renew-interval-seconds",
+        long_integer,
+        10,
+        "time between renewals of a server's lease, times 1 to 1.04",
+        unit="s",
+        check=more_than(0),
+    )
+    transport_security: tuple[str, ...] = option(
+        "strict-transport-security-directives",
+        strings,
+        "",
+        "the header Strict-Transport-Security of all answers, such as max-age=31536000,includeSubDomains",
+        check=_directives,
+    )
     watch_cache: bool = option(
         "watch-cache",
         boolean,

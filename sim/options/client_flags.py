@@ -1,4 +1,4 @@
-"""Options of the controller manager about the API server that it uses.
+"""Options of controller manager and scheduler about the API server that they use.
 
 Turns an address, or a client configuration, into the name of one API server.
 
@@ -18,11 +18,10 @@ from typing import Any
 
 from sim.options.base import document, option, string
 from sim.options.client_config import configured_server, host_of
-from sim.options.volume_flags import VolumeFlags
 
 
-@dataclass(frozen=True, slots=True)
-class ClientFlags(VolumeFlags):
+@dataclass(frozen=True)  # without slots: it is one of several bases
+class ClientFlags:
     """The options that choose an API server."""
 
     master: str = option(

@@ -41,6 +41,7 @@ from sim.options.client_flags import ClientFlags
 from sim.options.cloud import CLOUD, EXTERNAL, CloudSettings, cloud_provider, known_cloud, read_settings
 from sim.options.gates import (
     DELETION_COST,
+    HONOR_RECLAIM,
     IDENTITY,
     JOB_TRACKING,
     NO_TOKEN_SECRETS,
@@ -58,6 +59,7 @@ from sim.options.gates import (
 )
 from sim.options.refusals import CLIENT, HELP, LOGS, PROFILE, SERVER, refusals
 from sim.options.serving import secure_port
+from sim.options.volume_flags import VolumeFlags
 from sim.units import MS
 
 # Every name that upstream's --controllers takes (NewControllerInitializers of v1.25); the one of
@@ -114,7 +116,7 @@ def _signing_file(what: str, signer: str, owner: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerManagerOptions(ClientFlags):
+class ControllerManagerOptions(ClientFlags, VolumeFlags):
     """The options of one controller manager process."""
 
     # --- process ---
@@ -135,6 +137,7 @@ class ControllerManagerOptions(ClientFlags):
         "JobReadyPods",
         "LogarithmicScaleDown",
         DELETION_COST,
+        HONOR_RECLAIM,
         NO_TOKEN_SECRETS,
         SERVER_SIDE_APPLY,
         TERMINATING_CONDITION,

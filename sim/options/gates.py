@@ -75,6 +75,7 @@ HOST_PROCESS = "WindowsHostProcessContainers"
 HUGE_PAGES = "DownwardAPIHugePages"
 OPENAPI_ENUMS = "OpenAPIEnums"
 NO_TOKEN_SECRETS = "LegacyServiceAccountTokenNoAutoGeneration"
+HONOR_RECLAIM = "HonorPVReclaimPolicy"
 SERVER_SIDE_APPLY = "ServerSideApply"
 STATIC_BAND = "ServiceIPStaticSubrange"
 # The option allow-privileged=false, which acts on validation like a gate, and is none.

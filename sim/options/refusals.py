@@ -14,6 +14,10 @@ HELP = "orrery options and orrery --version print this"
 LOGS = "the process writes no log: its decisions are in the trace"
 PROFILE = "a simulated process uses no time of the machine that could be profiled"
 SERVER = "the process serves no requests"
+OLD_LOGS = """
+    add-dir-header alsologtostderr log-backtrace-at log-dir log-file log-file-max-size log-flush-frequency
+    logtostderr one-output skip-headers skip-log-headers stderrthreshold
+"""
 FRONT = "addresses and certificates of the servers are those of orrery serve"
 
 

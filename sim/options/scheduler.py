@@ -28,22 +28,32 @@ from sim.options.base import (
     string,
     within,
 )
+from sim.options.client_flags import ClientFlags
 from sim.options.election import ElectionFlags
 from sim.options.gates import OF_SPREAD, OF_VOLUMES, POD_DISRUPTION, feature_gates
-from sim.options.refusals import CLIENT, HELP, LOGS, PROFILE, SERVER, refusals
+from sim.options.refusals import CLIENT, HELP, LOGS, OLD_LOGS, PROFILE, SERVER, refusals
 from sim.options.serving import secure_port
 
 # Known upstream, and without effect in this program.
 WITHOUT_EFFECT = refusals(
     {
         HELP: "help version",
-        LOGS: "logging-format v vmodule",
+        LOGS: f"logging-format v vmodule {OLD_LOGS}",
         CLIENT: """
-            {short}config master {short}-api-content-type authentication-{short}config
+            {short}-api-content-type authentication-{short}config
         """,
         PROFILE: "profiling contention-profiling",
         SERVER: """
-            authentication-skip-lookup cert-dir client-ca-file tls-cert-file tls-private-key-file tls-cipher-suites tls-min-version write-config-to
+            authentication-skip-lookup authentication-token-webhook-cache-ttl
+            authentication-tolerate-lookup-failure authorization-webhook-cache-authorized-ttl
+            authorization-webhook-cache-unauthorized-ttl http2-max-streams-per-connection
+            permit-address-sharing permit-port-sharing requestheader-client-ca-file
+            requestheader-allowed-names requestheader-username-headers requestheader-group-headers
+            requestheader-extra-headers-prefix tls-sni-cert-key
+            cert-dir client-ca-file tls-cert-file tls-private-key-file tls-cipher-suites tls-min-version write-config-to
+        """,
+        "deprecated upstream, replaced by leader-elect-resource-name and leader-elect-resource-namespace": """
+            lock-object-name lock-object-namespace
         """,
         "a scenario configures the scheduler by its options": "config",
     }
@@ -55,7 +65,7 @@ def _named(value: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class SchedulerOptions(ElectionFlags):
+class SchedulerOptions(ClientFlags, ElectionFlags):
     """The options of one scheduler process."""
 
     api_qps: float = option(
@@ -125,6 +135,7 @@ class SchedulerOptions(ElectionFlags):
     def __post_init__(self) -> None:
         if self.pod_max_backoff_us < self.pod_initial_backoff_us:
             raise ValueError("pod-max-backoff must not be less than pod-initial-backoff")
+        self.check_client()
         self.check_election()
         self.check_server()
 

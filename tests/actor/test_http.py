@@ -90,6 +90,14 @@ def config_map(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "data": {"k": "v"}}
 
 
+async def test_all_answers_carry_the_directives_of_transport_security() -> None:
+    flags = {"strict-transport-security-directives": "max-age=9,preload"}
+    for given, wanted in (({}, None), (flags, "max-age=9; preload")):
+        async with served(plan=ClusterPlan(api_server=ComponentPlan(flags=given))) as (_, client):
+            answers = [await client.get(path) for path in (MAPS, "/healthz", "/apis/nope")]
+            assert {each.headers.get("Strict-Transport-Security") for each in answers} == {wanted}
+
+
 async def test_writes_and_reads_are_answered_while_time_is_paused() -> None:
     async with served() as (cluster, client):
         made = await client.post(MAPS, json=config_map("a"))

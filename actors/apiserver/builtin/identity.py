@@ -11,8 +11,7 @@ Mirrors  kubernetes v1.25 pkg/controlplane/instance.go (start-kube-apiserver-ide
          apimachinery/lease/controller.go, kube-aggregator pkg/apiserver/apiserver.go
          (built-in-resources-storage-version-updater), apiserver
          pkg/storageversion/{manager,updater}.go, pkg/endpoints/filters/storageversion.go.
-Differs  the duration of the lease and the time between its renewals are upstream's defaults, and no
-         options. A failed renewal is repeated by the next one.
+Differs  a failed renewal is repeated by the next one.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ from sim.kernel import Context
 from sim.options.gates import IDENTITY, STORAGE_VERSIONS
 from sim.units import MINUTE, MS, SECOND, format_micro_time, format_time, parse_time
 
-LEASE_S = 3600
-RENEW_US, JITTER = 10 * SECOND, 0.04
+JITTER = 0.04
 LOOK_US = 100 * MS
 REGISTER_US = 10 * MINUTE
 TRIES, PAUSE_US = 3, 1 * SECOND
@@ -56,6 +54,8 @@ class Identity:
         self._server, self._store, self._ctx = server, store, ctx
         self._names = server.scheme.names
         self._random = ctx.stream("identity")
+        self._lease_s = server.options.identity_lease_s
+        self._renew_us = server.options.identity_renew_us
         component = self._names.component("apiserver")
         self.name = f"{component}-{new_uid(self._random.getrandbits)}"
         self._labels = {self._names.label_component: component}
@@ -73,11 +73,11 @@ class Identity:
         return None if item is None else item.obj
 
     def _renew(self, _: object = None) -> None:
-        self._ctx.call_later_us(int(RENEW_US * (1 + JITTER * self._random.random())), self._renew)
+        self._ctx.call_later_us(int(self._renew_us * (1 + JITTER * self._random.random())), self._renew)
         found = self._stored(LEASES, self.name)
         made = found or {
             "metadata": {"name": self.name, "namespace": self._names.system_namespace},
-            "spec": {"holderIdentity": self.name, "leaseDurationSeconds": LEASE_S},
+            "spec": {"holderIdentity": self.name, "leaseDurationSeconds": self._lease_s},
         }
         metadata = {**made["metadata"], "labels": {**labels_of(made), **self._labels}}
         spec = {**made["spec"], "renewTime": format_micro_time(self._ctx.wall_us())}
@@ -86,7 +86,7 @@ class Identity:
 
     def _collect(self, _: object = None) -> None:
         """Delete the leases of servers that are gone."""
-        self._ctx.call_later_us(LEASE_S * SECOND, self._collect)
+        self._ctx.call_later_us(self._lease_s * SECOND, self._collect)
         prefix = f"{self._server.scheme.prefix(LEASES)}{self._names.system_namespace}/"
         page = self._store.range(Range(prefix))
         for item in page.items if isinstance(page, Page) else ():

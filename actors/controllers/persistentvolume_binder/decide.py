@@ -13,7 +13,7 @@ Differs  the pod that recycles does not check that it has removed every file, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from sim.api.objects import annotations_of, is_deleting, name_of, phase_of, status_of, uid_of, with_metadata
@@ -101,11 +101,19 @@ def claim_in_phase(claim: Obj, phase: str, volume: Obj | None, names: Names) -> 
 def _claimed_capacity(old: Mapping[str, Any], volume: Obj, names: Names) -> Any:
     has = old.get("capacity") or {}
     before = annotations_of(volume).get(names.annotation_pre_resize_capacity)
-    if before is not None:  # a file system that the node has not made larger yet
-        return {**has, "storage": before}
     capacity = volume["spec"].get("capacity") or {}
+    if before is not None:  # a file system that the node has not made larger yet
+        return {**has, "storage": before if _is_quantity(before) else capacity.get("storage")}
     same = "storage" in has and quantity_value(has["storage"]) == quantity_value(capacity.get("storage", 0))
     return has if same else capacity
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        quantity_value(text)
+    except ValueError:
+        return False
+    return True
 
 
 def volume_in_phase(volume: Obj, phase: str, message: str = "") -> Obj:
@@ -243,6 +251,28 @@ def with_migration(obj: Obj, keys: tuple[str, ...], drivers: Mapping[str, str], 
     return with_metadata(
         obj, annotations=changed | ({names.annotation_migrated_to: driver} if driver else {})
     )
+
+
+def with_deletion_finalizers(volume: Obj, migrated: Collection[str], names: Names) -> Obj:
+    """The volume with the finalizers by which its data are deleted before it
+    (modifyDeletionFinalizers); the volume itself if it has them.
+
+    migrated: short names of the plugins that have migrated to drivers
+    """
+    provisioner = annotations_of(volume).get(names.annotation_provisioned_by)
+    prefix, given = names.volume_plugin_prefix, volume["metadata"].get("finalizers") or []
+    if provisioner is None or not provisioner.startswith(prefix):
+        return volume
+    mine, wanted = names.finalizer_volume_data, list(given)
+    policy = volume["spec"].get("persistentVolumeReclaimPolicy")
+    if provisioner.removeprefix(prefix) in migrated:
+        wanted = [each for each in given if each != mine]
+    else:
+        if policy == "Delete" and mine not in given:
+            wanted.append(mine)
+        gone = (names.finalizer_external_volume, *((mine,) if policy != "Delete" else ()))
+        wanted = [each for each in wanted if each not in gone]
+    return volume if wanted == given else with_metadata(volume, finalizers=wanted)
 
 
 def host_path_volume(claim: Obj, storage_class: Obj, directory: str, names: Names) -> Obj:

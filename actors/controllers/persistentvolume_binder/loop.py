@@ -27,10 +27,10 @@ from actors.controllers.shared.operations import Operations
 from actors.controllers.shared.pods_by_claim import CLAIM_INDEX, index_by_claim, is_terminated
 from actors.controllers.shared.shell import Env, run_workers
 from sim.api.generated_names import new_uid
-from sim.api.objects import annotations_of, key_of, name_of, phase_of, split_key, uid_of
+from sim.api.objects import annotations_of, key_of, name_of, phase_of, split_key, uid_of, with_metadata
 from sim.api.types import Obj
 from sim.api.volumes import MIGRATED, class_of, delays_binding, is_bound_to, reserved_for, volume_mode
-from sim.options.gates import RETROACTIVE_CLASS, enabled
+from sim.options.gates import HONOR_RECLAIM, RETROACTIVE_CLASS, enabled
 from sim.units import SECOND
 
 CLIENT = "persistent-volume-binder"
@@ -67,6 +67,7 @@ class Binder:
         self._nodes = env.informers["nodes"]
         self._classes = env.informers["storageclasses"]
         self._assigns = enabled(env.options.feature_gates, RETROACTIVE_CLASS)
+        self._honors = enabled(env.options.feature_gates, HONOR_RECLAIM)
         self._operations = Operations(env.ctx, "volume operation")
         self._claim_queue = env.queue("claims")
         self._volume_queue = env.queue("volumes")
@@ -271,6 +272,8 @@ class Binder:
 
     async def _sync_volume(self, volume: Obj) -> str | None:
         migrated = self._with_migration(volume, (self._names.annotation_provisioned_by,))
+        if self._honors:
+            migrated = decide.with_deletion_finalizers(migrated, _MIGRATED, self._names)
         if migrated is not volume:
             written = await self._store.volumes.write(migrated)
             if isinstance(written, str):
@@ -381,6 +384,10 @@ class Binder:
     async def _provision_here(self, claim: Obj, storage_class: Obj) -> str | None:
         """Provision a directory of a host; this is the only plugin here that provisions."""
         provisioner, names = storage_class["provisioner"], self._names
+        if claim["spec"].get("dataSource") is not None:
+            text = f'plugin "{provisioner}" is not a CSI plugin. Only CSI plugin can provision a claim with a datasource'
+            self._recorder.event(claim, "Warning", "ProvisioningFailed", text)
+            return text
         new = decide.with_provisioner(claim, provisioner, names)
         if new is not claim:
             written = await self._store.claims.write(new)
@@ -392,6 +399,10 @@ class Binder:
         if live.ok or live.reason != "NotFound":
             return None if live.ok else live.message
         problem = self._host_path_problem(claim, storage_class)
+        if not problem and volume_mode(claim) == "Block":
+            await self._reschedule(claim)
+            reason = f"{provisioner} does not support block volume provisioning"
+            problem = f'Failed to provision volume with StorageClass "{name_of(storage_class)}": {reason}'
         if problem:
             self._recorder.event(claim, "Warning", "ProvisioningFailed", problem)
             return problem
@@ -411,22 +422,27 @@ class Binder:
         node = annotations_of(claim).get(self._names.annotation_selected_node)
         if node is not None and self._nodes.get(node) is None:
             return f'Failed to get target node: node "{node}" not found'
-        if volume_mode(claim) == "Block":
-            problem = f"{provisioner} does not support block volume provisioning"
-            return f'Failed to provision volume with StorageClass "{name_of(storage_class)}": {problem}'
         return ""
+
+    async def _reschedule(self, claim: Obj) -> None:
+        """Let the scheduler choose another node for a claim that cannot be provisioned at its node."""
+        marks, mark = annotations_of(claim), self._names.annotation_selected_node
+        if mark in marks:
+            kept = {key: value for key, value in marks.items() if key != mark}
+            await self._store.claims.write(with_metadata(claim, annotations=kept))
 
     async def _create_volume(self, claim: Obj, volume: Obj, provisioner: str) -> str | None:
         error = ""
-        for attempt in range(CREATE_TRIES):
-            if attempt:
-                await self._ctx.sleep_us(CREATE_PAUSE_US)
+        if self._honors:
+            volume = decide.with_deletion_finalizers(volume, _MIGRATED, self._names)
+        for _ in range(CREATE_TRIES):
             reply = await self._client.create(VOLUMES, "", volume)
             if reply.ok or reply.reason == "AlreadyExists":
                 text = f"Successfully provisioned volume {name_of(volume)} using {provisioner}"
                 self._recorder.event(claim, "Normal", "ProvisioningSucceeded", text)
                 return None
             error = reply.message
+            await self._ctx.sleep_us(CREATE_PAUSE_US)
         text = (
             f"Error creating provisioned PV object for claim {key_of(claim)}: {error}. Deleting the volume."
         )

@@ -19,9 +19,19 @@ from actors.controllers.persistentvolume_binder import decide
 from actors.controllers.persistentvolume_binder.store import VOLUMES, Store
 from actors.controllers.shared.pods_by_claim import CLAIM_INDEX, is_terminated
 from actors.controllers.shared.shell import Env
-from sim.api.objects import annotations_of, is_deleting, is_terminal, key_of, metadata_of, name_of, phase_of
+from sim.api.objects import (
+    annotations_of,
+    is_deleting,
+    is_terminal,
+    key_of,
+    metadata_of,
+    name_of,
+    phase_of,
+    with_metadata,
+)
 from sim.api.types import Obj
 from sim.client import Client, EventRecorder, Informer
+from sim.options.gates import HONOR_RECLAIM, enabled
 from sim.units import SECOND
 
 _DELETABLE = re.compile("/tmp/.+")
@@ -121,7 +131,8 @@ class Reclaimer:
     async def delete(self, volume: Obj) -> str | None:
         """Delete a volume with its data, unless a driver does that."""
         live = await self._released(volume)
-        if live is None or is_deleting(live):
+        honors = enabled(self._env.options.feature_gates, HONOR_RECLAIM)
+        if live is None or (is_deleting(live) and not honors):
             return None
         problem = self._deletion_problem(volume)
         if problem is None:
@@ -129,8 +140,26 @@ class Reclaimer:
         if problem:
             await self._fail(volume, "VolumeFailedDelete", problem)
             return problem
+        if honors:
+            error = await self._unprotect(volume)
+            if error is not None:
+                await self._fail(volume, "VolumeFailedDelete", error)
+                return error
         await self._client.delete(VOLUMES, "", name_of(volume))
         return None
+
+    async def _unprotect(self, volume: Obj) -> str | None:
+        """Take the finalizer from a volume after its data are deleted; returns the error text."""
+        live = await self._client.get(VOLUMES, "", name_of(volume))
+        if not live.ok:
+            return live.message
+        mine, held = self._env.names.finalizer_volume_data, metadata_of(live.obj).get("finalizers") or []
+        if mine not in held:
+            return None
+        kept = [each for each in held if each != mine]
+        written = await self._store.volumes.write(with_metadata(live.obj, finalizers=kept))
+        text = "persistent volume controller can't update finalizer"
+        return f"{text}: {written}" if isinstance(written, str) else None
 
     def _deletion_problem(self, volume: Obj) -> str | None:
         """Why the data cannot be deleted; "" if they are; None if that is the work of a driver."""
@@ -141,6 +170,9 @@ class Reclaimer:
         if provisioner and provisioner != f"{prefix}host-path":
             return f"no volume plugin matched name: {provisioner}"
         source = volume["spec"].get("hostPath")
+        if source is None and provisioner:
+            text = "spec.PersistentVolumeSource.HostPath is nil"
+            return f'failed to create deleter for volume "{name_of(volume)}": {text}'
         if source is None:
             text = "no deletable volume plugin matched"
             return f'error getting deleter volume plugin for volume "{name_of(volume)}": {text}'

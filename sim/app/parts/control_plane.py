@@ -142,11 +142,14 @@ class ControlPlane:
     def scheduler_main(self) -> Main:
         """The main function of a scheduler."""
         cluster = self._cluster
+        connect, only = cluster.connect, cluster.options.scheduler.server
+        if only:
+            connect = partial(_channels_to, cluster.connect, only)
         return scheduler_main(
             cluster.options.scheduler,
             cluster.scheme,
             cluster.names,
-            cluster.connect,
+            connect,
             cluster.scheduler_plugins,
         )
 

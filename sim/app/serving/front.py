@@ -93,9 +93,6 @@ def make_front(
     cluster.kernel.gate.post("client-authorities", published, lambda _: None)
     authenticator, remote = make_authenticator(cluster, files, tokens, look, gateway.wall_us, outside_us)
     cluster.identities.authenticator = authenticator
-    audit, settings = None, cluster.audit_settings
-    if cluster.audit is not None and settings is not None:
-        audit = HttpAudit(names, settings, cluster.audit, gateway.wall_us)
     return Front(
         cluster.scheme,
         gateway,
@@ -103,10 +100,18 @@ def make_front(
         cluster.authorization,
         documents,
         counts,
-        audit,
+        _audit(cluster, gateway),
         gates=options.gates,
+        added=options.added_headers,
         profile=Profiler().profile if options.profiling else None,
     )
+
+
+def _audit(cluster: Cluster, gateway: Gateway) -> HttpAudit | None:
+    """The audit of requests; None without one."""
+    if cluster.audit is None or cluster.audit_settings is None:
+        return None
+    return HttpAudit(cluster.names, cluster.audit_settings, cluster.audit, gateway.wall_us)
 
 
 def _failing_checks(cluster: Cluster, gateway: Gateway, what: str) -> tuple[str, ...]:

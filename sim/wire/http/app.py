@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import gzip
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -123,9 +123,11 @@ class Front:
         audit: HttpAudit | None = None,
         *,
         gates: Collection[str] = (),
+        added: Sequence[tuple[str, str]] = (),
         profile: Callable[[int], Awaitable[bytes]] | None = None,
     ) -> None:
         """gates: feature gates with another value than their default
+        added: headers of all answers
 
         profile: measures this program for some seconds; None if it must not be measured
         """
@@ -138,7 +140,7 @@ class Front:
         self._documents = documents
         self._counts = counts
         self._audit = audit
-        self._gates = gates
+        self._gates, self._added = gates, added
         self._profile = profile
         self._served = 0
         self._threads = trio.CapacityLimiter(1)
@@ -157,7 +159,7 @@ class Front:
             response = self._response(Answer(500, rendering.TEXT, status.PANIC.encode()))
             found.audited.panic(str(error))
         await self._compress(exchange, response)
-        response.headers += [("Audit-Id", exchange.ident), *found.flow]
+        response.headers += [("Audit-Id", exchange.ident), *found.flow, *self._added]
         found.audited.complete(response.code)
         if not await _drained(exchange, response) and exchange.version.startswith("1."):
             response.headers.append(("Connection", "close"))

@@ -95,6 +95,34 @@ async def test_a_manager_with_one_server_does_not_outlive_it(flags: dict[str, An
         assert len(cluster.list("pods")) == (0 if flags else 1)
 
 
+@pytest.mark.parametrize(
+    "flags", [{}, {"master": "https://apiserver-1"}, {"orchconfig": config("apiserver-1")}]
+)
+async def test_scheduler_with_one_server_does_not_outlive_it(flags: dict[str, Any]) -> None:
+    plan = ClusterPlan(
+        nodes=plain_nodes(1), api_server=ComponentPlan(2), scheduler=ComponentPlan(flags=flags)
+    )
+    async with Cluster(plan) as cluster:
+        await cluster.run_for("10s")
+        cluster.supervisor["apiserver-1"].crash()
+        await cluster.run_for("20s")
+        cluster.apply(deployment("web", 1))
+        await cluster.run_for("20s")
+        assert [bool(each["spec"].get("nodeName")) for each in cluster.list("pods")] == [not flags]
+
+
+async def test_lease_of_a_server_has_its_duration_and_is_renewed_in_time() -> None:
+    lasts, renews = "identity-lease-duration-seconds", "identity-lease-renew-interval-seconds"
+    for given, wanted in (({}, (3600, 10)), ({lasts: 60, renews: 30}, (60, 30))):
+        flags = {"feature-gates": "APIServerIdentity=true", **given}
+        async with Cluster(ClusterPlan(api_server=ComponentPlan(flags=flags))) as cluster:
+            seen = Commits(cluster, "leases")
+            await cluster.run_for("100s")
+            found = [(at, obj["spec"]) for at, obj in seen.seen if "apiserver" in obj["metadata"]["name"]]
+            gap_s = found[-1][0] - found[-2][0]
+            assert (found[-1][1]["leaseDurationSeconds"], int(gap_s)) == wanted
+
+
 @pytest.mark.parametrize("given", ["hostpath", "nfs"])
 async def test_the_pod_that_recycles_is_made_from_the_file(given: str) -> None:
     """The other kind of volume gets the pod that is built in."""

@@ -163,6 +163,37 @@ async def test_classes_without_a_driver_say_what_they_wait_for() -> None:
         assert c.list("persistentvolumes") == []
 
 
+async def test_data_of_a_deleted_volume_are_deleted_if_the_gate_honors_its_policy() -> None:
+    """A claim with a source is refused by the plugin.
+
+    To see it fail: let the deletion of a volume that is being deleted end at once.
+    """
+    for gate in (False, True):
+        flags = {
+            "enable-hostpath-provisioner": True,
+            "pvclaimbinder-sync-period": "1h",
+            "feature-gates": f"HonorPVReclaimPolicy={gate}",
+        }
+        plan = ClusterPlan(nodes=plain_nodes(1), controller_manager=ComponentPlan(flags=flags))
+        async with Cluster(plan) as c:
+            source = {"kind": "PersistentVolumeClaim", "name": "host"}
+            copy = claim("copy", "1Gi", storageClassName="host", dataSource=source)
+            c.apply(storage_class("host", "orch.io/host-path"), copy)
+            c.apply(claim("host", "1Gi", storageClassName="host"))
+            await c.run_for("10s")
+            text = (
+                'plugin "orch.io/host-path" is not a CSI plugin. Only CSI plugin can provision a claim with'
+                " a datasource"
+            )
+            assert ("ProvisioningFailed", text) in events(c, "copy")
+            (made,) = c.list("persistentvolumes")
+            assert ("orch.io/pv-controller" in made["metadata"]["finalizers"]) is gate
+            c.request("delete", "persistentvolumes", "", made["metadata"]["name"])
+            c.request("delete", "persistentvolumeclaims", "default", "host")
+            await c.run_for("40s")
+            assert c.list("persistentvolumes") == []
+
+
 async def test_options_keep_volumes_from_being_provisioned() -> None:
     flags = {"enable-dynamic-provisioning": False, "pvclaimbinder-sync-period": "1h"}
     plan = ClusterPlan(nodes=plain_nodes(1), controller_manager=ComponentPlan(flags=flags))

@@ -90,3 +90,13 @@ def test_a_size_that_changes_no_watch_cache_is_refused(sizes: str, says: str) ->
     flags = {"watch-cache-sizes": sizes}
     with pytest.raises(InputError, match=re.escape(says)):
         check_options(ClusterPlan(api_server=ComponentPlan(flags=flags)))
+
+
+def test_directives_of_transport_security_become_one_header() -> None:
+    given = {"strict-transport-security-directives": "max-age=31536000,includeSubDomains"}
+    assert api_server_options(parse_api_server(given), "").transport_security == (
+        "max-age=31536000; includeSubDomains"
+    )
+    for wrong in ("max-age", "age=3", "includesubdomains"):
+        with pytest.raises(InputError, match="invalid, allowed values: max-age=expireTime"):
+            parse_api_server({"strict-transport-security-directives": wrong})

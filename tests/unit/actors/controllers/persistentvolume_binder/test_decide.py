@@ -127,3 +127,36 @@ def test_only_one_default_class_is_the_default() -> None:
     assert decide.default_class([plain, made("old", **old)], NAMING) == "old"
     assert decide.default_class([made("old", **old), made("new", **new)], NAMING) == ""
     assert decide.default_class([plain], NAMING) == ""
+
+
+@pytest.mark.parametrize(
+    ("provisioner", "policy", "before", "after"),
+    [
+        (None, "Delete", [], []),
+        ("disk.example.com", "Delete", [], []),
+        ("kubernetes.io/host-path", "Delete", ["a/b"], ["a/b", NAMING.finalizer_volume_data]),
+        ("kubernetes.io/host-path", "Delete", [NAMING.finalizer_volume_data], None),
+        ("kubernetes.io/host-path", "Retain", [NAMING.finalizer_volume_data, "a/b"], ["a/b"]),
+        ("kubernetes.io/host-path", "Retain", [NAMING.finalizer_external_volume], []),
+        ("kubernetes.io/moved", "Delete", [NAMING.finalizer_volume_data], []),
+        ("kubernetes.io/moved", "Delete", ["a/b"], None),
+    ],
+)
+def test_finalizer_keeps_volumes_until_their_plugin_has_deleted_the_data(
+    provisioner: str | None, policy: str, before: list[str], after: list[str] | None
+) -> None:
+    """after: None if the volume itself is returned"""
+    given = volume("v", persistentVolumeReclaimPolicy=policy)
+    marks = {} if provisioner is None else {NAMING.annotation_provisioned_by: provisioner}
+    given["metadata"] |= {"annotations": marks, "finalizers": before}
+    found = decide.with_deletion_finalizers(given, ("moved",), NAMING)
+    assert (found is given) is (after is None or after == before)
+    assert (found["metadata"]["finalizers"] or []) == (before if after is None else after)
+
+
+def test_capacity_before_a_resize_counts_only_if_it_is_a_quantity() -> None:
+    bound = volume("v", "3Gi")
+    for written, wanted in (("1Gi", "1Gi"), ("much", "3Gi")):
+        bound["metadata"]["annotations"] = {NAMING.annotation_pre_resize_capacity: written}
+        found = decide.claim_in_phase(claim(), "Bound", bound, NAMING)
+        assert found["status"]["capacity"] == {"storage": wanted}
