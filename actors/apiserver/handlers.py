@@ -154,6 +154,8 @@ class Handlers:
             matches = select(self._scheme, call).matches
             if not options:
                 return verbs_list.list_stored(call, verbs_list.ListPlan(False), matches)
+            # Upstream's cache answers lists of converted kinds, too: its words about bad options.
+            verbs_list.plan_list(options, self._caches.of(call.resource).direct)
             return verbs_list.list_stored(call, verbs_list.plan_list(options, True), matches)
         if verb == "deletecollection":
             if call.resource.namespaced and not request.namespace:

@@ -431,6 +431,14 @@ async def test_options_are_checked_in_the_order_of_each_verb() -> None:
         assert await code("DELETE", "resourceVersion=x", body=orphan, **json_type) == 422
         merge = {"Content-Type": N.media_merge_patch}
         assert await code("PATCH", "", "/absent", body=b"{", **merge) == 404
+        apply = {"Content-Type": N.media_apply_patch}
+        group = "/apis/apps/v1/namespaces/default/deployments/absent"
+        for url, wanted in ((group, 400), (f"{group}/status", 404), (f"{group}/scale", 404)):
+            answer = await client.patch(f"{url}?fieldManager=m", content=b"{}", headers=apply)
+            assert answer.status_code == wanted
+        for version in ("autoscaling/v1", "autoscaling/v2"):  # converted or not, the cache answers
+            url = f"/apis/{version}/namespaces/default/horizontalpodautoscalers?resourceVersion=x"
+            assert (await client.get(url)).status_code == 500
         assert (await client.post(MAPS, json=config_map("there"))).status_code == 201
         assert await code("PATCH", "", "/there", body=b"{", **merge) == 400
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 
@@ -45,6 +46,7 @@ from sim.api.verbs.call import (
     found,
     internal,
     parse_revision,
+    read_patch,
 )
 from sim.api.verbs.single import (
     Record,
@@ -78,11 +80,15 @@ def apply_object(call: Call) -> Steps:
     subresource uses the strategy of its kind.
     """
     resource = call.resource
-    wanted = configuration(call, resource, reset_of(resource, call.subresource))
+    creates = not call.subresource or resource.behavior.strategy.create_by_put
+    read = partial(configuration, call, resource, reset_of(resource, call.subresource))
+    wanted = read() if creates else (yield from read_patch(call, read))
     while True:
         if found((yield Get(call.key))) is not None:
             write = _Merge(call, wanted)
             return (yield from update_object(call, write.change, write.owning))
+        if not creates:
+            raise call.not_found()
         try:
             return (yield from _create(call, wanted))
         except Refusal as refusal:
@@ -208,8 +214,6 @@ def _create(call: Call, wanted: Configuration) -> Steps:
             f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         )
     parse_revision(metadata.get("resourceVersion") or "")
-    if call.subresource and not resource.behavior.strategy.create_by_put:
-        raise call.not_found()
     # Only the store removes it.
     kept = {key: value for key, value in metadata.items() if key != "resourceVersion" or call.dry_run}
     address = own_address(obj)

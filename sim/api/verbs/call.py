@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
@@ -33,7 +33,7 @@ from sim.api.schema.json_text import go_quote, parse
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.status import invalid
-from sim.api.store import Answer, Item, Op, Unavailable
+from sim.api.store import Answer, Get, Item, Op, Unavailable
 from sim.api.types import Json, Obj, Reply, Request, UserInfo
 from sim.ident import Names
 from sim.options.gates import SERVER_SIDE_APPLY, is_on
@@ -42,6 +42,8 @@ from sim.units import SECOND, format_time, not_unsigned, parse_unsigned
 Steps = Generator[Op, Answer, Reply]
 STORED_MAX = 3 * 512 * 1024  # etcd, DefaultMaxRequestBytes
 MANAGER_MAX = 128  # fieldmanager: a default manager name is cut to this length
+
+T = TypeVar("T")
 
 
 class Refusal(Exception):
@@ -408,6 +410,18 @@ def found(answer: Answer) -> Item | None:
         unavailable(answer)
     assert answer is None or isinstance(answer, Item)
     return answer
+
+
+def read_patch(call: Call, read: Callable[[], T]) -> Generator[Op, Answer, T]:
+    """What `read` makes of a body; of a patch that it refuses, the object is looked for first, since
+    upstream reads a patch once it has the object (registry/store.go: Update).
+    """
+    try:
+        return read()
+    except Refusal:
+        if call.request.verb == "patch" and found((yield Get(call.key))) is None:
+            raise call.not_found() from None
+        raise
 
 
 def is_true(options: Mapping[str, str], name: str) -> bool:

@@ -25,7 +25,17 @@ from sim.api.status import invalid, not_supported
 from sim.api.store import Get, Item
 from sim.api.types import Json, Obj, Reply
 from sim.api.verbs.body import subresource_kind
-from sim.api.verbs.call import Call, Refusal, Steps, any_of, bad_request, check_name, found, internal
+from sim.api.verbs.call import (
+    Call,
+    Refusal,
+    Steps,
+    any_of,
+    bad_request,
+    check_name,
+    found,
+    internal,
+    read_patch,
+)
 from sim.api.verbs.scale import patched_scale, scale_body
 from sim.api.verbs.single import Record, unsupported_patch, update_object
 
@@ -86,7 +96,7 @@ def get_scale(call: Call) -> Steps:
 
 def write_scale(call: Call) -> Steps:
     """PUT or PATCH of a scale; the number of replicas has no owner afterwards."""
-    wanted_scale = _scale_source(call)
+    wanted_scale = yield from read_patch(call, lambda: _scale_source(call))
 
     def change(item: Item) -> Obj:
         scale = wanted_scale(item)

@@ -41,6 +41,7 @@ from sim.api.verbs.call import (
     check_name,
     found,
     parse_revision,
+    read_patch,
 )
 from sim.api.verbs.single import Record, patch_body, registry_key, update_object
 
@@ -96,7 +97,8 @@ def write_scale(call: Call) -> Steps:
     """PUT or PATCH of a scale: sets spec.replicas, honours uid and resourceVersion."""
     shown = partial(scale_of, call.resource.behavior.scaling)
     applies = is_apply(call) and call.request.verb == "patch"
-    wanted_scale, record = applied_scale(call, shown) if applies else _updated_scale(call, shown)
+    read = partial(applied_scale if applies else _updated_scale, call, shown)
+    wanted_scale, record = yield from read_patch(call, read)
 
     def change(item: Item) -> Obj:
         scale = wanted_scale(item)

@@ -73,6 +73,7 @@ from sim.api.verbs.call import (
     method_not_allowed,
     mutated,
     parse_revision,
+    read_patch,
     written,
 )
 from sim.api.verbs.versions import as_stored, registered_in, versions_of
@@ -535,12 +536,7 @@ def patch(call: Call) -> Steps:
     known = (names.media_json_patch, names.media_merge_patch, names.media_strategic_patch)
     if kind not in known or (resource.custom and kind == known[-1]):
         raise unsupported_patch(call)
-    try:
-        body, duplicates = patch_body(call, kind)
-    except Refusal:  # the object is looked for before its patch is read
-        if found((yield Get(call.key))) is None:
-            raise call.not_found() from None
-        raise
+    body, duplicates = yield from read_patch(call, lambda: patch_body(call, kind))
     strategic = kind == names.media_strategic_patch
 
     def change(item: Item) -> Obj:
