@@ -48,7 +48,9 @@ from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Answer, Change, Op, Page, Range
 from sim.api.types import Obj
-from sim.api.verbs.call import Call, Refusal, Rules, internal
+from sim.api.verbs import custom as custom_verbs
+from sim.api.verbs.call import Call, Refusal, Rules, any_of, internal
+from sim.api.verbs.scale import scale_of
 from sim.kernel import Kernel
 
 
@@ -332,6 +334,7 @@ class Machinery:
             partial(_served_versions, call.registry.scheme),
             partial(_shown_in, call),
             partial(self._taken_in, call),
+            partial(_rescaled, call),
             lambda changed: self._run_plugins(call, changed, old),
         )
         run = dispatch.mutate if mutating else dispatch.validate
@@ -369,6 +372,10 @@ def _served_versions(scheme: Scheme, resource: Resource) -> Sequence[Resource]:
 
 def _shown_in(call: Call, resource: Resource, obj: Obj) -> Obj:
     """An object of a request in the version of an equivalent resource."""
+    if call.request.subresource == "scale":
+        if call.resource.custom:
+            return custom_verbs.seen_scale(call, obj)
+        return scale_of(call.resource.behavior.scaling, obj)
     if resource is call.resource:
         return obj if "kind" in obj else {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
     names = call.registry.names
@@ -376,6 +383,14 @@ def _shown_in(call: Call, resource: Resource, obj: Obj) -> Obj:
     stored = obj if asked is None else asked.stored(obj)
     shown = stored if wanted is None else wanted.shown(stored)
     return {**shown, "apiVersion": resource.api_version, "kind": resource.kind}
+
+
+def _rescaled(call: Call, obj: Obj, scale: Obj) -> Obj:
+    """An object with the number of replicas of a Scale that a webhook changed."""
+    replicas = any_of(scale.get("spec")).get("replicas") or 0
+    if call.resource.custom:
+        return custom_verbs.with_replicas(call, obj, replicas)
+    return {**obj, "spec": {**any_of(obj.get("spec")), "replicas": replicas}}
 
 
 def _refusal(denial: Denial) -> Refusal:

@@ -94,6 +94,16 @@ def get_scale(call: Call) -> Steps:
     return Reply(200, body=_scale_of(call, item.obj, True))
 
 
+def seen_scale(call: Call, obj: Obj) -> Obj:
+    """The Scale of an object, as admission sees it."""
+    return _scale_of(call, obj, False)
+
+
+def with_replicas(call: Call, obj: Obj, replicas: int) -> Obj:
+    """An object with another number of replicas."""
+    return _with(obj, _names(call), replicas)
+
+
 def write_scale(call: Call) -> Steps:
     """PUT or PATCH of a scale; the number of replicas has no owner afterwards."""
     wanted_scale = yield from read_patch(call, lambda: _scale_source(call))

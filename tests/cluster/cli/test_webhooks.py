@@ -379,3 +379,26 @@ async def test_reviews_of_deletions_connections_and_reviews_are_as_upstream() ->
         assert asked[4]["kind"]["kind"] == "TokenReview"
         assert asked[5]["resource"]["resource"] == "bindings" and "subResource" not in asked[5]
         assert (asked[6]["name"], asked[6]["namespace"]) == ("new", "new")
+
+
+async def test_webhook_sees_a_scale_and_may_change_its_replicas() -> None:
+    rules = [
+        {
+            "apiGroups": ["apps"],
+            "apiVersions": ["v1"],
+            "operations": ["*"],
+            "resources": ["deployments/scale"],
+        }
+    ]
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    async with world(mutating({"rules": rules})) as found:
+        patch = [{"op": "replace", "path": "/spec/replicas", "value": 1}]
+        found.answer({"allowed": True, "patch": patch})
+        assert (await found.ask("create", "deployments", body={"metadata": {"name": "d"}, "spec": spec})).ok
+        body = {"metadata": {"name": "d"}, "spec": {"replicas": 2}}
+        scaled = await found.ask("update", "deployments", name="d", subresource="scale", body=body)
+        assert scaled.body is not None and scaled.body["spec"] == {"replicas": 1}
+        seen = found.reviews[0]["request"]
+        assert seen["kind"]["kind"] == seen["object"]["kind"] == "Scale"
+        assert seen["object"]["spec"] == {"replicas": 2} and seen["oldObject"]["spec"] == {}

@@ -62,6 +62,7 @@ class Machine:
     served: all versions in which the objects of a resource are served
     shown: converts an object of the request into the version of a resource; taken_in: converts such
         an object back, with defaults
+    rescaled: an object with the number of replicas of a Scale
     again: runs the mutating plugins of the server on an object
     """
 
@@ -69,6 +70,7 @@ class Machine:
     served: Served
     shown: Convert
     taken_in: Convert
+    rescaled: Callable[[Obj, Obj], Obj]
     again: Callable[[Obj], Obj]
 
 
@@ -156,6 +158,8 @@ def _call_mutating(
         raise Refusal.of(status.internal_error(error.cause)) from None
     if patched == shown.obj or not isinstance(patched, dict):
         return obj
+    if attributes.subresource == "scale":
+        return machine.rescaled(obj, patched)
     patched = _decoded(invocation.resource, patched)
     return machine.taken_in(invocation.resource, patched)
 
@@ -238,17 +242,41 @@ def _validating_failure(
 def _shown(attributes: Attributes, invocation: Invocation, obj: Obj | None, machine: Machine) -> Shown:
     resource = invocation.resource
     pair = (obj, attributes.old)
+    namespace = attributes.namespace
     return Shown(
-        *(None if each is None else _dated(resource, machine.shown(resource, each)) for each in pair)
+        *(
+            None if each is None else _written(machine.shown(resource, each), resource, namespace)
+            for each in pair
+        )
     )
 
 
-def _dated(resource: Resource, obj: Obj) -> Obj:
-    """An object as Go writes it: with the time of its creation, or null, in the metadata."""
+# What Go writes for the empty status of kinds that are not stored.
+_NO_STATUS: dict[str, Obj] = {
+    "SubjectAccessReview": {"allowed": False},
+    "SelfSubjectAccessReview": {"allowed": False},
+    "LocalSubjectAccessReview": {"allowed": False},
+    "SelfSubjectRulesReview": {"incomplete": False, "nonResourceRules": None, "resourceRules": None},
+    "TokenReview": {"user": {}},
+    "TokenRequest": {"token": "", "expirationTimestamp": None},
+}
+
+
+def _written(obj: Obj, resource: Resource, namespace: str) -> Obj:
+    """An object as Go writes it: with its namespace and the time of its creation, or null."""
     metadata = obj.get("metadata")
-    if resource.custom or not isinstance(metadata, dict) or "creationTimestamp" in metadata:
+    status_of_kind = _NO_STATUS.get(str(obj.get("kind")))
+    if status_of_kind is not None and "status" not in obj:
+        obj = {**obj, "status": status_of_kind}
+        metadata = metadata or {}
+    if not isinstance(metadata, dict):
         return obj
-    return {**obj, "metadata": {**metadata, "creationTimestamp": None}}
+    more: Obj = {}
+    if namespace and "namespace" not in metadata:
+        more["namespace"] = namespace
+    if not resource.custom and "creationTimestamp" not in metadata:
+        more["creationTimestamp"] = None
+    return {**obj, "metadata": {**metadata, **more}} if more else obj
 
 
 def _question(
