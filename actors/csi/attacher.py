@@ -80,12 +80,12 @@ class Attacher:
 
     async def _attach(self, attachment: Obj) -> str | None:
         spec = attachment["spec"]
-        volume = self._volumes.get(spec["source"].get("persistentVolumeName") or "")
+        volume = self._volume_of(spec["source"])
         if volume is None:
             text = f'persistentvolume "{spec["source"].get("persistentVolumeName")}" not found'
             return await self._fail(attachment, "attachError", text)
         for resource, obj in ((ATTACHMENTS, attachment), (VOLUMES, volume)):
-            if self._finalizer in (obj["metadata"].get("finalizers") or ()):
+            if self._finalizer in (obj["metadata"].get("finalizers") or ()) or "name" not in obj["metadata"]:
                 continue
             if is_deleting(obj):
                 return await self._fail(attachment, "attachError", "PersistentVolume is marked for deletion")
@@ -112,6 +112,13 @@ class Attacher:
             self._carried_out[uid] = None
         return None if reply.ok or reply.reason == "NotFound" else reply.message
 
+    def _volume_of(self, source: Obj) -> Obj | None:
+        """The volume of an attachment; one that is stored nowhere has no name."""
+        inline = source.get("inlineVolumeSpec")
+        if inline is not None:
+            return {"metadata": {}, "spec": inline}
+        return self._volumes.get(source.get("persistentVolumeName") or "")
+
     def _is_full(self, attachment: Obj) -> bool:
         """True if the node has as many disks of the driver as it can have, without this one."""
         limit, spec = self._env.driver.limit_per_node, attachment["spec"]
@@ -129,7 +136,7 @@ class Attacher:
 
     async def _detach(self, attachment: Obj) -> str | None:
         spec = attachment["spec"]
-        volume = self._volumes.get(spec["source"].get("persistentVolumeName") or "")
+        volume = self._volume_of(spec["source"])
         handle = name_of(attachment) if volume is None else handle_of(volume)
         subject = f"{handle} {spec['nodeName']}"
         error = await self._env.calls.call("detach", subject, DEADLINE_US, spec["nodeName"])

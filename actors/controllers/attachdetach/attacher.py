@@ -15,6 +15,7 @@ from actors.controllers.shared.shell import Env
 from sim.api.objects import is_deleting
 from sim.api.types import Obj
 from sim.api.volume_names import attachment_name
+from sim.api.volume_translation import is_inline
 from sim.api.volumes import disk_of
 from sim.client import Client
 from sim.kernel.sync import Future
@@ -72,7 +73,9 @@ class Attacher:
                 "spec": {
                     "attacher": driver,
                     "nodeName": node,
-                    "source": {"persistentVolumeName": volume["metadata"]["name"]},
+                    "source": {"inlineVolumeSpec": volume["spec"]}
+                    if is_inline(volume)
+                    else {"persistentVolumeName": volume["metadata"]["name"]},
                 },
             }
             reply = await self._client.create(ATTACHMENTS, "", made)

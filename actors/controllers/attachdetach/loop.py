@@ -11,8 +11,8 @@ Mirrors  kubernetes v1.25 pkg/controller/volume/attachdetach: attach_detach_cont
          reconciler/reconciler.go, populator/desired_state_of_world_populator.go,
          statusupdater/node_status_updater.go, util/util.go; pkg/volume/util/operationexecutor.
 Differs  a pass begins at whole multiples of its period, and only if something has changed or is
-         due; only volumes of CSI drivers are attached, and claimed ones of plugins that have
-         migrated, at every node; iscsi, fc and rbd volumes count as never attached.
+         due; only volumes of CSI drivers and of plugins that have migrated are attached, the latter
+         at every node; iscsi, fc and rbd volumes count as never attached.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from actors.controllers.shared.shell import Env, run_workers
 from sim.api.objects import annotations_of, is_ready, key_of, name_of, phase_of, status_of, uid_of
 from sim.api.types import Obj
 from sim.api.volume_names import csi_volume_name, csi_volume_of
+from sim.api.volume_translation import translated, uses_disks
 from sim.api.volumes import claim_name, disk_of, foreign_claim_problem, uses_claims
 from sim.client import unmoved
 from sim.kernel.sync import Future
@@ -115,7 +116,7 @@ class AttachDetach:
 
     def _pod_changed(self, pod: Obj) -> None:
         node = pod["spec"].get("nodeName")
-        if node and self._began_us >= 0 and uses_claims(pod):
+        if node and self._began_us >= 0 and (uses_claims(pod) or uses_disks(pod)):
             self._process(pod, not is_terminated(pod) or self._managed.get(node, False))
 
     def _pod_gone(self, pod: Obj) -> None:
@@ -144,6 +145,9 @@ class AttachDetach:
         """The volumes of a pod that a driver attaches."""
         namespace = pod["metadata"]["namespace"]
         for one in pod["spec"].get("volumes") or ():
+            disk = translated(one)
+            if disk is not None and self._is_attachable(disk):
+                yield disk
             name = claim_name(pod, one)
             claim = self._claims.get(f"{namespace}/{name}") if name else None
             if claim is None or phase_of(claim) != "Bound":

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from sim.api.objects import is_deleting, phase_of
 from sim.api.types import Obj, Reply
 from sim.api.volume_names import csi_volume_name
+from sim.api.volume_translation import translated
 from sim.api.volumes import foreign_claim_problem, reaches, volume_mode
 from sim.ident import Names
 
@@ -127,7 +128,8 @@ def disk_problem(pod: Obj, volume: Obj, claim: Obj, reply: Reply) -> str:
 
 def target_of(pod: Obj, volume: Obj, disk: Obj | None, names: Names) -> Target:
     """What is mounted for a volume.  disk: the persistent volume of its claim, None without one."""
-    source = volume if disk is None else disk["spec"]
+    moved = translated(volume) if disk is None else None
+    source = moved["spec"] if moved is not None else volume if disk is None else disk["spec"]
     read_only = bool((volume.get("persistentVolumeClaim") or {}).get("readOnly"))
     title = volume["name"] if disk is None else disk["metadata"]["name"]
     local = f"{pod['metadata']['uid']}/{volume['name']}"
@@ -135,6 +137,11 @@ def target_of(pod: Obj, volume: Obj, disk: Obj | None, names: Names) -> Target:
     has_group = ((pod["spec"].get("securityContext") or {}).get("fsGroup")) is not None
     if (csi := source.get("csi")) is not None:
         driver, handle = str(csi["driver"]), str(csi.get("volumeHandle") or "")
+        if moved is not None:
+            unique = csi_volume_name(names, driver, handle)
+            return Target(
+                moved["metadata"]["name"], unique, driver, fs_group=has_group and bool(csi.get("fsType"))
+            )
         unique = local if disk is None else csi_volume_name(names, driver, handle)
         writers = source.get("accessModes") or ()
         usual = "ReadWriteOnce" in writers and bool(csi.get("fsType"))

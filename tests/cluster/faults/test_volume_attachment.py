@@ -219,3 +219,33 @@ async def test_volume_of_a_migrated_plugin_is_attached_by_its_driver(
         remove(c, "first")
         await c.run_for("20s")
         assert attached_at(c, "n1") == [] and c.list("volumeattachments") == []
+
+
+@pytest.mark.parametrize("drivers", [["ebs.csi.aws.com"], []])
+async def test_disk_that_a_pod_names_is_attached_by_the_driver_of_its_plugin(drivers: list[str]) -> None:
+    """To see it fail: let the controller leave out volumes without a claim."""
+    spec = pod("p", "node-0")["spec"]
+    volumes = [{"name": "v", "awsElasticBlockStore": {"volumeID": "vol-7", "fsType": "ext4"}}]
+    containers = [{**spec["containers"][0], "volumeMounts": [{"name": "v", "mountPath": "/data"}]}]
+    named = {**pod("p", "node-0"), "spec": {**spec, "containers": containers, "volumes": volumes}}
+    storage = [{"driver": each, "attachTime": "3s", "detachTime": "1s"} for each in drivers]
+    async with Cluster(nodes=1, storage=storage) as c:
+        await c.run_for("5s")
+        c.apply(named)
+        await c.run_for("30s" if drivers else "5m")
+        (attachment,) = c.list("volumeattachments")
+        source = attachment["spec"]["source"]["inlineVolumeSpec"]
+        assert source["csi"]["volumeHandle"] == "vol-7"
+        assert bool(attachment.get("status", {}).get("attached")) is bool(drivers)
+        assert phases(c, "pods")["p"] == ("Running" if drivers else "Pending")
+        if drivers:
+            assert attached_at(c, "node-0") == ["orch.io/csi/ebs.csi.aws.com^vol-7"]
+            remove(c, "p")
+            await c.run_for("60s")
+            assert c.list("volumeattachments") == []
+        else:
+            late = (
+                "timed out waiting for external-attacher of ebs.csi.aws.com CSI driver to attach volume vol-7"
+            )
+            text = f'AttachVolume.Attach failed for volume "ebs.csi.aws.com-vol-7" : {late}'
+            assert ("FailedAttachVolume", text) in events(c, "p")

@@ -36,6 +36,8 @@ def test_path_that_is_to_be_made_exists_afterwards() -> None:
 
 def test_in_tree_disk_is_mounted_by_the_driver_that_replaced_it() -> None:
     pod = {"metadata": {"uid": "u"}, "spec": {"securityContext": {"fsGroup": 5}}}
-    target = target_of(pod, {"name": "v", "gcePersistentDisk": {"pdName": "d"}}, None, NAMES["kubernetes"])
-    unique = "kubernetes.io/csi/pd.csi.storage.gke.io^d"
+    target = target_of(
+        pod, {"name": "v", "gcePersistentDisk": {"pdName": "d", "fsType": "ext4"}}, None, NAMES["kubernetes"]
+    )
+    unique = "kubernetes.io/csi/pd.csi.storage.gke.io^projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d"
     assert (target.driver, target.unique, target.fs_group) == ("pd.csi.storage.gke.io", unique, True)
