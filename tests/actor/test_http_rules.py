@@ -443,6 +443,18 @@ async def test_options_are_checked_in_the_order_of_each_verb() -> None:
         assert await code("PATCH", "", "/there", body=b"{", **merge) == 400
 
 
+async def test_system_priority_class_is_deleted_only_with_its_collection() -> None:
+    async with served() as (_, client):
+        classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+        refused = await client.delete(f"{classes}/system-node-critical")
+        assert refused.json()["message"].endswith("this is a system priority class and cannot be deleted")
+        assert (await client.delete(classes)).status_code == 200
+        assert (await client.get(classes)).json()["items"] == []
+        assert (
+            await client.delete(f"{classes}/system-node-critical")
+        ).status_code == 403  # though it is gone
+
+
 async def test_documents_of_the_api_are_refused_to_a_body_of_another_type() -> None:
     async with served() as (_, client):
 

@@ -104,8 +104,15 @@ def given_options(body: Obj) -> DeleteOptions:
 
 
 def delete(call: Call) -> Steps:
-    """DELETE of one object."""
-    return (yield from delete_object(call, checked_options(call)))
+    """DELETE of one object.
+
+    Quirk: the deletion of a collection asks no kind for a refusal.
+    """
+    options = checked_options(call)
+    refusal = call.resource.behavior.deletion.refusal(call.request.name)
+    if refusal:
+        raise call.forbidden(call.request.name, refusal)
+    return (yield from delete_object(call, options))
 
 
 def checked_options(call: Call) -> DeleteOptions:
@@ -197,9 +204,6 @@ def delete_object(call: Call, options: DeleteOptions) -> Steps:
         if item is None:
             raise call.not_found()
         _check_preconditions(call, options, item)
-        refusal = deletion.refusal(call.request.name)
-        if refusal:
-            raise call.forbidden(call.request.name, refusal)
         if call.operation_options is None:
             call.operation_options = _seen_options(call, options, item.obj).written(call.dry_run)
         # The deletion that an eviction makes is no request of its own.
