@@ -27,7 +27,7 @@ from sim.api.aggregation.delegation import Delegated, Forwarded
 from sim.api.store import Change, Page, Range
 from sim.api.types import NOT_FOUND, Obj, Reply, Request, UserInfo
 from sim.kernel import Context, OutsideAnswer, OutsideRequest
-from sim.kernel.outside import failed
+from sim.kernel.outside import DEADLINE_EXCEEDED, failed
 from sim.units import SECOND, format_time
 
 RESYNC_US = 30 * SECOND
@@ -105,6 +105,7 @@ class Aggregator:
 
     backends: the servers behind Services
     delegated: by group and version; empty while no incarnation runs
+    listed: by name, the APIServices that discovery lists besides what this server serves
     openapi: the documents of the servers behind APIServices
     watches: of simulated clients, on resources of these servers
     """
@@ -112,6 +113,7 @@ class Aggregator:
     def __init__(self, server: ConnectedServer) -> None:
         self.backends: Backends = NoBackends()
         self.delegated: dict[tuple[str, str], Delegated] = {}
+        self.listed: dict[str, Delegated] = {}
         self._server = server
         self._ctx: Context | None = None
         self._store: LocalStore | None = None
@@ -136,7 +138,7 @@ class Aggregator:
     def _end(self) -> None:
         self._ctx = self._store = None
         self._subscribed = self._ticking = False
-        self.delegated = {}
+        self.delegated, self.listed = {}, {}
         self._checking, self._failures = {}, {}
 
     # --- requests ---------------------------------------------------------------------------------
@@ -253,6 +255,7 @@ class Aggregator:
             self._take(change.item.obj)
             return
         spec = change.item.obj["spec"]
+        self.listed.pop(change.item.obj["metadata"]["name"], None)
         self._drop((spec.get("group") or "", spec["version"]), change.item.obj)
 
     def _drop(self, key: tuple[str, str], obj: Obj) -> bool:
@@ -264,6 +267,11 @@ class Aggregator:
 
     def _take(self, obj: Obj) -> None:
         spec, found = obj["spec"], delegation.delegated_of(obj)
+        shown = delegation.listed_for_discovery(obj, self._server.scheme.names.label_automanaged)
+        if shown is not None:
+            self.listed[obj["metadata"]["name"]] = shown
+        else:
+            self.listed.pop(obj["metadata"]["name"], None)
         key = spec.get("group") or "", spec["version"]
         if found is None:
             if self._drop(key, obj):
@@ -359,7 +367,10 @@ class Aggregator:
 
         def take(answer: OutsideAnswer) -> None:
             again = self._checking.pop(name, False)
-            self._decided(name, available.from_discovery(url, answer.code, answer.failure))
+            failure = answer.failure
+            if failure == DEADLINE_EXCEEDED:  # as Go's http.Client words its Timeout
+                failure += " (Client.Timeout exceeded while awaiting headers)"
+            self._decided(name, available.from_discovery(url, answer.code, failure))
             if again:
                 self._plan(name)
 

@@ -193,7 +193,7 @@ async def test_health_checks_are_those_of_parts_that_exist() -> None:
             assert (await client.get(f"/{path}/poststarthook/nope")).status_code == 404
     off = ComponentPlan(flags={"enable-priority-and-fairness": "false"})
     async with served(plan=ClusterPlan(naming="kubernetes", nodes=(), api_server=off)) as (_, client):
-        assert "priority-and-fairness" not in (await client.get("/readyz?verbose")).text
+        assert "poststarthook/max-in-flight-filter" in (await client.get("/readyz?verbose")).text
 
 
 async def test_server_without_its_storage_is_alive_for_the_grace_period_only() -> None:

@@ -10,7 +10,7 @@ Mirrors  kube-aggregator v1.25 pkg/apiserver/{handler_apis,handler_proxy,apiserv
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
@@ -82,6 +82,17 @@ def is_upgrade(headers: Iterable[tuple[str, str]]) -> bool:
     return any(name.lower() == "connection" and "upgrade" in value.lower() for name, value in headers)
 
 
+def listed_for_discovery(obj: Obj, label: str) -> Delegated | None:
+    """The APIService, unless it was made for a group version that this server serves.
+
+    label: that made ones have
+    """
+    spec, labels = obj["spec"], obj["metadata"].get("labels") or {}
+    if spec.get("service") is None and label in labels:
+        return None
+    return Delegated(spec.get("group") or "", spec["version"], obj)
+
+
 def delegated_of(obj: Obj) -> Delegated | None:
     """The APIService, if another server answers it."""
     spec = obj["spec"]
@@ -105,39 +116,49 @@ def is_discovery(path: str) -> bool:
     return len(path.strip("/").split("/")) == 3
 
 
-def merged_groups(
-    own: Mapping[str, Sequence[str]],
-    rank: Mapping[str, int],
-    delegated: Iterable[Delegated],
-    first: str,
-) -> dict[str, list[str]]:
+class Listed(NamedTuple):
+    """A group version as /apis lists it, with its priorities in an APIService."""
+
+    group: str
+    version: str
+    group_priority: int
+    version_priority: int
+
+
+def listed_of(each: Delegated) -> Listed:
+    """A group version with the priorities that its APIService states."""
+    spec = each.obj["spec"]
+    priorities = (int(spec.get(name) or 0) for name in ("groupPriorityMinimum", "versionPriority"))
+    return Listed(each.group, each.version, *priorities)
+
+
+def merged_groups(own: Iterable[Listed], others: Iterable[Delegated], first: str) -> dict[str, list[str]]:
     """The groups of /apis with their versions, in order.
 
-    own: those that the server itself serves, in their order
-    rank: their priorities; a group that is missing has that of a definition
+    own: those that the server itself serves
+    others: of APIServices that were not made for these
     first: the group that is always first
     """
-    found = list(delegated)
-    if not found:
-        return {group: list(versions) for group, versions in own.items()}
-    places: dict[str, tuple[int, int, str]] = {}
-    versions: dict[str, list[str]] = {group: list(each) for group, each in own.items()}
-    for place, group in enumerate(own):
-        places[group] = (-rank.get(group, DEFINITION_PRIORITY), place, "")
-    for each in sorted(found, key=version_rank):
-        if not each.group:
-            continue
-        priority = int(each.obj["spec"].get("groupPriorityMinimum") or 0)
-        known = places.get(each.group, (0, len(places), ""))
-        places[each.group] = min((-priority, len(own), f"{each.version}.{each.group}"), known)
-        listed = versions.setdefault(each.group, [])
-        if each.version not in listed:
-            listed.append(each.version)
-    ordered = sorted(versions, key=lambda group: (group != first, places[group]))
-    return {group: versions[group] for group in ordered}
+    known = {(each.group, each.version): each for each in (*own, *map(listed_of, others)) if each.group}
+    found: dict[str, list[Listed]] = {}
+    for each in sorted(known.values(), key=_place):
+        found.setdefault(each.group, []).append(each)
+    return {
+        group: [each.version for each in sorted(found[group], key=_version_place)]
+        for group in sorted(found, key=lambda group: group != first)
+    }
 
 
-DEFINITION_PRIORITY = 1000  # crdregistration_controller.go: GroupPriorityMinimum
+def _place(each: Listed) -> tuple[int, str]:
+    return -each.group_priority, f"{each.version}.{each.group}"
+
+
+def _version_place(each: Listed) -> tuple[int, tuple[int, int, int, int, str]]:
+    return -each.version_priority, version_order(each.version)
+
+
+# crdregistration_controller.go
+DEFINITION_PRIORITY, DEFINITION_VERSION_PRIORITY = 1000, 100
 
 
 def version_rank(each: Delegated) -> tuple[int, tuple[int, int, int, int, str]]:

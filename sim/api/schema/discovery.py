@@ -8,11 +8,17 @@ Mirrors  apiserver v1.25 pkg/endpoints/discovery/*.go, kube-aggregator pkg/apise
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from sim.api.aggregation.delegation import Delegated, merged_groups
+from sim.api.aggregation.delegation import (
+    DEFINITION_PRIORITY,
+    DEFINITION_VERSION_PRIORITY,
+    Delegated,
+    Listed,
+    merged_groups,
+)
 from sim.api.kinds.groups import (
     DEFAULT_VERSION_PRIORITY,
     FIRST_GROUP,
@@ -55,13 +61,26 @@ def fixed_versions(scheme: Scheme) -> dict[str, list[str]]:
 
 
 def all_group_versions(scheme: Scheme, delegated: Sequence[Delegated]) -> dict[str, list[str]]:
-    """As `group_versions`, with those that other servers answer."""
-    own = group_versions(scheme)
+    """As `group_versions`, with those of other APIServices.
+
+    delegated: the APIServices that were not made for what this server serves
+    """
     if not delegated:
-        return own
-    names = scheme.names
-    rank = {names.group(group): priority for group, priority in GROUP_PRIORITIES.items()}
-    return merged_groups(own, rank, delegated, names.group(FIRST_GROUP))
+        return group_versions(scheme)
+    return merged_groups(_own_listed(scheme), delegated, scheme.names.group(FIRST_GROUP))
+
+
+def _own_listed(scheme: Scheme) -> Iterator[Listed]:
+    """The served group versions with the priorities of their APIServices."""
+    fixed, names = fixed_versions(scheme.fixed), scheme.names
+    for group, versions in group_versions(scheme).items():
+        short = names.short_group(group)
+        for version in versions:
+            if group not in fixed:
+                yield Listed(group, version, DEFINITION_PRIORITY, DEFINITION_VERSION_PRIORITY)
+                continue
+            priority = VERSION_PRIORITIES.get((short, version), DEFAULT_VERSION_PRIORITY)
+            yield Listed(group, version, GROUP_PRIORITIES.get(short, 0), priority)
 
 
 def api_group_list(scheme: Scheme, delegated: Sequence[Delegated] = ()) -> Body:
@@ -147,10 +166,10 @@ def _rows(r: Resource) -> list[Body]:
     return rows
 
 
-def root_paths(scheme: Scheme, others: tuple[str, ...] = ()) -> Body:
-    """/: every served path, sorted."""
+def root_paths(scheme: Scheme, others: Sequence[str] = (), delegated: Sequence[Delegated] = ()) -> Body:
+    """/: every served path, sorted.  others: paths outside of the API"""
     paths = ["/api", "/api/v1", "/apis", "/apis/", *others]
-    for group, versions in group_versions(scheme).items():
+    for group, versions in all_group_versions(scheme, delegated).items():
         paths.append(f"/apis/{group}")
         paths.extend(f"/apis/{group}/{version}" for version in versions)
     return {"paths": sorted(paths)}

@@ -63,7 +63,8 @@ def make_front(
         return debug_page(name, parse_query(query), fairness.state(), cluster.kernel.epoch_us)
 
     names, options = cluster.names, cluster.options.api_server
-    checks = checks_of(names, fairness=bool(options.seats))
+    pair, aggregator_ca = aggregator_pair(cluster.options.authentication, made=front_proxy)
+    checks = checks_of(names, bool(options.seats), options.gates, proxied=bool(pair))
     issuer = issuer_documents(cluster, files, address)
     documents = Documents(
         partial(gateway.scheme, cluster.scheme),
@@ -74,7 +75,7 @@ def make_front(
         checks,
         issuer,
         debug,
-        gateway.delegated,
+        gateway.listed,
         gateway.aggregated,
         logs=options.logs_handler,
         profiling=options.profiling,
@@ -87,7 +88,6 @@ def make_front(
 
     # The journal holds the key, so that a replay makes the same tokens.
     cluster.kernel.gate.post("service-account-key", files.signing.pem.decode(), lambda _: None)
-    pair, aggregator_ca = aggregator_pair(cluster.options.authentication, made=front_proxy)
     cluster.api_programs.client_pair = pair
     published = published_authorities(files, cluster.options.authentication, authorities, aggregator_ca)
     cluster.kernel.gate.post("client-authorities", published, lambda _: None)

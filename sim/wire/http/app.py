@@ -215,7 +215,7 @@ class Front:
             measured = await self._profile(pprof.seconds_of(exchange.query))
             headers = {"Content-Disposition": 'attachment; filename="profile"', **NO_SNIFF}
             return self._response(Answer(200, "application/octet-stream", measured, headers=headers))
-        document = self._documents.find(exchange.method, path, exchange.query, header)
+        document = await self._document_at(exchange, path)
         if document is not None:
             found.asked = None if document.code == HTTPStatus.NOT_FOUND else asked
             response = self._response(self._document(document, exchange, options))
@@ -310,6 +310,13 @@ class Front:
         except ValueError as error:
             why = f"invalid timeout specified in the request URL - {error}"
             raise Refused(status.bad_request(why)) from None
+
+    async def _document_at(self, exchange: Exchange, path: str) -> Document | None:
+        """The document at a path; None for paths of resources."""
+        if path == pprof.VERBOSITY and exchange.method == "PUT" and self._profile is not None:
+            raw = await exchange.body.read()
+            return pprof.set_verbosity((raw or b"").decode("utf-8", "replace"))
+        return self._documents.find(exchange.method, path, exchange.query, exchange.headers.get("accept"))
 
     # --- documents --------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from sim.api import status
 from sim.api.aggregation.delegation import Delegated
+from sim.api.kinds.groups import FIRST_GROUP
 from sim.api.openapi.aggregated import NOTHING, Aggregated
 from sim.api.schema import discovery
 from sim.api.schema.scheme import Scheme
@@ -32,7 +33,7 @@ from sim.wire.http.routing import parse_query
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PUBLIC = "public, max-age=3600"  # openidmetadata.go: cacheControl
 DEBUG = "/debug/api_priority_and_fairness/"
-OTHERS = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
+OTHERS = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/readyz", "/version")
 
 
 class Published(NamedTuple):
@@ -62,7 +63,7 @@ class Documents:
     issuer: documents of the issuer of service account tokens, by path
     logs, profiling: True if /logs and /debug/pprof are served
     debug: returns a page below `DEBUG` by its name and query; None if there is none
-    delegated: returns the APIServices that other servers answer
+    listed: returns the APIServices that discovery lists besides what the server serves
     aggregated: returns the OpenAPI documents of these servers
     gates: feature gates with another value than their default
     """
@@ -77,7 +78,7 @@ class Documents:
         checks: Mapping[str, tuple[str, ...]],
         issuer: Mapping[str, Published] = MappingProxyType({}),
         debug: Callable[[str, str], str | None] = lambda name, query: None,
-        delegated: Callable[[], Sequence[Delegated]] = tuple,
+        listed: Callable[[], Sequence[Delegated]] = tuple,
         aggregated: Callable[[], Aggregated] = lambda: NOTHING,
         *,
         logs: bool = True,
@@ -92,14 +93,22 @@ class Documents:
         self._checks = checks
         self._issuer = issuer
         self._debug = debug
-        self._delegated, self._aggregated = delegated, aggregated
+        self._listed, self._aggregated = listed, aggregated
         self._gates = gates
         self._logs, self._profiling = logs, profiling
 
     @property
     def _others(self) -> tuple[str, ...]:
-        """Paths of documents."""
-        return tuple(path for path in OTHERS if path != "/openapi/v3" or OPENAPI_V3 not in self._gates)
+        """Paths outside of the API."""
+        newer = () if OPENAPI_V3 in self._gates else ("/openapi/v3", "/openapi/v3/")
+        logs = ("/logs",) if self._logs else ()
+        checks = (f"/{path}/{name}" for path, names in self._checks.items() for name in names)
+        return (*OTHERS, *newer, *logs, *checks, *self._issuer)
+
+    @property
+    def _first(self) -> str:
+        """The group of the aggregator itself."""
+        return self._now().names.group(FIRST_GROUP)
 
     @property
     def _scheme(self) -> Scheme:
@@ -136,7 +145,7 @@ class Documents:
             return NO_PAGE if text is None else Document(raw=text.encode(), media=TEXT)
         if path in ("/", "/index.html"):
             return Document(
-                value=discovery.root_paths(self._scheme, (*self._others, *self._issuer)),
+                value=discovery.root_paths(self._scheme, self._others, self._listed()),
                 routed=False,
                 json_only=True,
             )
@@ -146,12 +155,13 @@ class Documents:
         trimmed = [*parts]
         while len(trimmed) > 1 and not trimmed[-1]:
             trimmed.pop()
-        if trimmed == ["apis"]:  # Quirk: the aggregator answers every method
-            return Document(value=discovery.api_group_list(self._scheme, self._delegated()), routed=False)
-        others = self._delegated()
-        if len(trimmed) == 2 and any(each.group == trimmed[1] for each in others):
-            return Document(value=discovery.api_group(self._scheme, trimmed[1], others), routed=False)
+        # Quirk: the aggregator answers every method for all groups but its own.
+        if trimmed == ["apis"]:
+            return Document(value=discovery.api_group_list(self._scheme, self._listed()), routed=False)
         groups = discovery.fixed_versions(self._scheme.fixed)
+        if len(trimmed) == 2 and trimmed[0] == "apis" and trimmed[1] != self._first:
+            found = discovery.api_group(self._scheme, trimmed[1], self._listed())
+            return NO_PAGE if found is None else Document(value=found, routed=False)
         if trimmed[0] == "apis" and trimmed[1] not in groups:
             return self._custom(trimmed)
         if trimmed[0] == "api":
@@ -180,11 +190,7 @@ class Documents:
         group, rest = parts[1], parts[2:]
         if len(rest) > 1:
             return None
-        found = (
-            discovery.custom_resource_list(scheme, group, rest[0])
-            if rest
-            else discovery.api_group(scheme, group)
-        )
+        found = discovery.custom_resource_list(scheme, group, rest[0])
         return NO_PAGE if found is None else Document(value=found, routed=False)
 
     def _version(self, method: str, parts: list[str]) -> Document:

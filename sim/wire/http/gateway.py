@@ -82,9 +82,12 @@ class AggregatedDocuments(Protocol):
 
 
 class Aggregation(Protocol):
-    """Group versions that other servers answer, by group and version."""
+    """Group versions that other servers answer.
 
-    delegated: dict[tuple[str, str], Delegated]
+    listed: by name, the APIServices that discovery lists besides what the server serves
+    """
+
+    listed: dict[str, Delegated]
 
     @property
     def openapi(self) -> AggregatedDocuments:
@@ -311,10 +314,10 @@ class Gateway:
         server = self.serving()
         return None if server is None else server.seats
 
-    def delegated(self) -> Sequence[Delegated]:
-        """The APIServices of other servers."""
+    def listed(self) -> Sequence[Delegated]:
+        """The APIServices that discovery lists besides what the server serves."""
         server = self.serving()
-        return () if server is None else tuple(server.aggregator.delegated.values())
+        return () if server is None else tuple(server.aggregator.listed.values())
 
     def aggregated(self) -> Aggregated:
         """The OpenAPI documents of other servers."""

@@ -6,7 +6,7 @@ Mirrors  kubernetes v1.25 apiserver pkg/server/healthz/healthz.go (handleRootHea
          InstallPathHandler), pkg/server/healthz.go (delayedHealthCheck), and the names of checks in
          pkg/server/hooks.go, config.go, kubernetes pkg/controlplane, apiextensions-apiserver and
          kube-aggregator pkg/apiserver/apiserver.go.
-Differs  the check of certificates of the aggregator's client is absent.
+Differs  no check is one of a service that encrypts at rest.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from sim.ident import Names
+from sim.options.gates import IDENTITY, OPENAPI_V3, STORAGE_VERSIONS
 from sim.wire.http.pages.document import NO_PAGE, NO_SNIFF, Document
 from sim.wire.http.rendering import TEXT
 from sim.wire.http.routing import query_pairs
@@ -21,11 +22,8 @@ from sim.wire.http.routing import query_pairs
 LIVEZ = "livez"
 SHUTDOWN = "shutdown"
 INFORMER_SYNC = "informer-sync"
-FAIRNESS_HOOKS = (
-    "priority-and-fairness-config-consumer",
-    "priority-and-fairness-filter",
-    "priority-and-fairness-config-producer",
-)
+FAIRNESS_HOOKS = ("priority-and-fairness-config-consumer", "priority-and-fairness-filter")
+NO_FAIRNESS_HOOKS = ("max-in-flight-filter",)
 HOOK = "poststarthook/"
 # The hooks that end once the server has read from the storage; all others end at its start.
 _READING = (
@@ -39,16 +37,23 @@ _READING = (
 )
 
 
-def checks_of(names: Names, fairness: bool) -> dict[str, tuple[str, ...]]:
+def checks_of(
+    names: Names, fairness: bool, gates: Collection[str] = (), *, proxied: bool = False
+) -> dict[str, tuple[str, ...]]:
     """The health checks of each path, in upstream's order.
 
     fairness: True if priority and fairness is on
+    gates: feature gates with another value than their default
+    proxied: True if the aggregator has a client certificate
     """
     storage, aggregator = names.check_storage, names.component("aggregator")
+    server = names.component("apiserver")
+    identity = IDENTITY in gates
+    leases = (f"start-{server}-identity-lease-controller", f"start-{server}-identity-lease-garbage-collector")
     hooks = (
-        f"start-{names.component('apiserver')}-admission-initializer",
+        f"start-{server}-admission-initializer",
         "generic-apiserver-start-informers",
-        *(FAIRNESS_HOOKS[:2] if fairness else ()),
+        *(FAIRNESS_HOOKS if fairness else NO_FAIRNESS_HOOKS),
         "storage-object-count-tracker-hook",
         "start-apiextensions-informers",
         "start-apiextensions-controllers",
@@ -56,18 +61,21 @@ def checks_of(names: Names, fairness: bool) -> dict[str, tuple[str, ...]]:
         "bootstrap-controller",
         "rbac/bootstrap-roles",
         "scheduling/bootstrap-system-priority-classes",
-        *(FAIRNESS_HOOKS[2:] if fairness else ()),
+        "priority-and-fairness-config-producer",
         "start-cluster-authentication-info-controller",
+        *(leases if identity else ()),
+        *(("aggregator-reload-proxy-client-cert",) if proxied else ()),
         f"start-{aggregator}-informers",
         "apiservice-registration-controller",
         "apiservice-status-available-controller",
-        f"{names.component('apiserver')}-autoregistration",
+        *(("built-in-resources-storage-version-updater",) if identity and STORAGE_VERSIONS in gates else ()),
+        f"{server}-autoregistration",
     )
     started = (
         *(HOOK + hook for hook in hooks),
         "autoregister-completion",
         f"{HOOK}apiservice-openapi-controller",
-        f"{HOOK}apiservice-openapiv3-controller",
+        *(() if OPENAPI_V3 in gates else (f"{HOOK}apiservice-openapiv3-controller",)),
     )
     alive = ("ping", "log", storage, *started)
     ready = ("ping", "log", storage, f"{storage}-readiness", INFORMER_SYNC, *started, SHUTDOWN)

@@ -12,10 +12,12 @@ Differs  the profile of processor time is the only one: heap, goroutine and the 
 from __future__ import annotations
 
 import gzip
+import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from sim.api.protobuf.wire import part, varint
+from sim.api.schema.json_text import go_quote
 from sim.wire.http.pages.document import NO_SNIFF, Document
 from sim.wire.http.rendering import TEXT
 from sim.wire.http.routing import parse_query
@@ -33,6 +35,8 @@ _INDEX = b"""<html>
 
 
 FLAGS = "/debug/flags"
+VERBOSITY, DETAILS_FROM = f"{FLAGS}/v", 4
+_PLAIN = "text/plain"
 _FLAGS_INDEX = b"""<html>
 <head>
 <title>/debug/flags/</title>
@@ -79,17 +83,41 @@ def pprof_page(method: str, path: str) -> Document | None:
 
 
 def flags_page(path: str) -> Document | None:
-    """The page of a path below /debug/flags, where the verbosity of the log would be set; None for
-    other paths.
+    """The page of a path below /debug/flags; None for other paths.
 
     Mirrors  apiserver pkg/server/routes/flags.go (Index, StringFlagPutHandler).
-    Differs  the verbosity cannot be set: a PUT is refused as every other method.
     """
-    if path == f"{FLAGS}/v":
-        return Document(406, raw=b"unsupported http method\n", media="text/plain", headers=NO_SNIFF)
+    if path == VERBOSITY:
+        return Document(406, raw=b"unsupported http method\n", media=_PLAIN, headers=NO_SNIFF)
     if path == FLAGS or path.startswith(f"{FLAGS}/"):
         return Document(raw=_FLAGS_INDEX, media="text/html; charset=utf-8")
     return None
+
+
+def set_verbosity(text: str) -> Document:
+    """Set the verbosity of this program's log, as a PUT of `VERBOSITY` wants it.
+
+    Mirrors  component-base logs/logs.go (GlogSetter), klog (Level.Set), strconv (ParseInt).
+    Differs  there are two levels: from `DETAILS_FROM` on the log has all details.
+    """
+    found = _whole_number(text)
+    if isinstance(found, str):
+        problem = (
+            f"failed set klog.logging.verbosity {text}: strconv.ParseInt: parsing {go_quote(text)}: {found}"
+        )
+        return Document(400, raw=f"{problem}\n".encode(), media=_PLAIN, headers=NO_SNIFF)
+    logging.getLogger("sim").setLevel(logging.DEBUG if found >= DETAILS_FROM else logging.NOTSET)
+    done = f"successfully set klog.logging.verbosity to {text}\n"
+    return Document(raw=done.encode(), media=_PLAIN, headers=NO_SNIFF)
+
+
+def _whole_number(text: str) -> int | str:
+    """A number of 32 bits, or why it is none."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits.isascii() or not digits.isdecimal():
+        return "invalid syntax"
+    value = int(text) if len(digits) < 100 else 1 << 31
+    return value if -(1 << 31) <= value < 1 << 31 else "value out of range"
 
 
 def seconds_of(query: str) -> int:

@@ -5,10 +5,12 @@ from typing import Any
 from sim.api.aggregation.delegation import (
     Delegated,
     Forwarded,
+    Listed,
     discovery_failure,
     forwarded_headers,
     group_version_of,
     is_discovery,
+    listed_for_discovery,
     merged_groups,
     passed_target,
 )
@@ -31,8 +33,12 @@ def test_path_below_a_group_version_names_it() -> None:
 
 
 def test_groups_are_ordered_by_priority_and_versions_by_theirs() -> None:
-    own = {"agg": ["v1"], "apps": ["v1"], "batch": ["v1"], "defined.io": ["v1"]}
-    rank = {"agg": 1, "apps": 17_800, "batch": 17_400}
+    own = [
+        Listed("agg", "v1", 1, 15),
+        Listed("apps", "v1", 17_800, 15),
+        Listed("batch", "v1", 17_400, 15),
+        Listed("defined.io", "v1", 1_000, 100),
+    ]
     others = [
         delegated("metrics", "v1beta1", 100),
         delegated("between", "v1", 17_500),
@@ -40,11 +46,11 @@ def test_groups_are_ordered_by_priority_and_versions_by_theirs() -> None:
         delegated("low", "v1", 5, 1),
         delegated("low", "v2", 5, 2),
     ]
-    assert merged_groups(own, rank, others, "agg") == {
+    assert merged_groups(own, others, "agg") == {
         "agg": ["v1"],
         "apps": ["v1"],
         "between": ["v1"],
-        "batch": ["v1", "v2"],
+        "batch": ["v2", "v1"],
         "defined.io": ["v1"],
         "metrics": ["v1beta1"],
         "low": ["v2", "v1"],
@@ -105,5 +111,16 @@ def test_discovery_names_the_unavailable_group_versions() -> None:
 
 def test_versions_of_one_priority_are_ordered_by_stability_and_number() -> None:
     names = ("v1", "v10", "v2beta1", "v2")
-    found = merged_groups({"a": ["v1"]}, {}, [delegated("g", name, 1) for name in names], "a")
+    found = merged_groups([Listed("a", "v1", 1, 1)], [delegated("g", name, 1) for name in names], "a")
     assert found["g"] == ["v10", "v2", "v1", "v2beta1"]
+
+
+def test_local_api_services_without_a_served_version_are_listed() -> None:
+    made = {"metadata": {"labels": {"auto": "onstart"}}, "spec": {"group": "g", "version": "v1"}}
+    own = {"metadata": {}, "spec": {"group": "g", "version": "v1"}}
+    elsewhere = {**made, "spec": {**made["spec"], "service": {"name": "s"}}}
+    assert [listed_for_discovery(obj, "auto") is None for obj in (made, own, elsewhere)] == [
+        True,
+        False,
+        False,
+    ]

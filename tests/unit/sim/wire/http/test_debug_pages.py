@@ -1,6 +1,10 @@
 """The pages below /debug that need no measurement."""
 
-from sim.wire.http.pages.pprof import flags_page, pprof_page
+import logging
+
+import pytest
+
+from sim.wire.http.pages.pprof import flags_page, pprof_page, set_verbosity
 
 
 def test_root_of_profiles_leads_to_its_page_and_shows_a_link_to_readers_only() -> None:
@@ -20,3 +24,24 @@ def test_flags_are_listed_and_the_verbosity_is_not_read() -> None:
     assert refused is not None
     assert (refused.code, refused.raw) == (406, b"unsupported http method\n")
     assert flags_page("/debug/flagsx") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "answer"),
+    [
+        ("6", 200, "successfully set klog.logging.verbosity to 6"),
+        ("-1", 200, "successfully set klog.logging.verbosity to -1"),
+        ("x", 400, 'x: strconv.ParseInt: parsing "x": invalid syntax'),
+        ("", 400, 'strconv.ParseInt: parsing "": invalid syntax'),
+        ("2147483648", 400, 'strconv.ParseInt: parsing "2147483648": value out of range'),
+    ],
+)
+def test_a_verbosity_is_set_if_it_is_a_number_of_32_bits(text: str, code: int, answer: str):
+    logger = logging.getLogger("sim")
+    before = logger.level
+    try:
+        made = set_verbosity(text)
+        assert (made.code, made.raw.decode().strip().endswith(answer)) == (code, True)
+        assert text != "6" or logger.level == logging.DEBUG
+    finally:
+        logger.setLevel(before)
