@@ -21,6 +21,7 @@ from actors.apiserver.aggregated_openapi import AggregatedOpenApi
 from actors.apiserver.aggregated_watches import AggregatedWatches
 from actors.apiserver.builtin.own_requests import own_user
 from actors.apiserver.ports import ConnectedServer, LocalStore
+from actors.apiserver.queue_metering import AVAILABILITY, count_retry, count_syncs
 from sim.api.aggregation import availability as available
 from sim.api.aggregation import delegation, requests
 from sim.api.aggregation.delegation import Delegated, Forwarded
@@ -332,6 +333,8 @@ class Aggregator:
         if name in self._checking:
             self._checking[name] = True
             return
+        if self._ctx is not None:
+            count_syncs(self._ctx.kernel, self._ctx.name, AVAILABILITY)
         spec = found.obj["spec"]
         service = spec["service"]
         namespace, target, port = service["namespace"], service["name"], service.get("port", DEFAULT_PORT)
@@ -382,6 +385,8 @@ class Aggregator:
             return
         if condition.reason == "FailedDiscoveryCheck":
             failures = self._failures[name] = self._failures.get(name, -1) + 1
+            if self._ctx is not None:
+                count_retry(self._ctx.kernel, self._ctx.name, AVAILABILITY)
             self._plan(name, min(RETRY_US << min(failures, 20), RETRY_MAX_US))
         else:
             self._failures.pop(name, None)

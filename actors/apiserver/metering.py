@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from actors.apiserver.fairness import Seats
 from actors.apiserver.flights import Flight
-from sim.api.request_labels import COMPONENT, METHODS, scope
+from sim.api.request_labels import COMPONENT, FAIRNESS_FILTER, FILTER, FILTERS, METHODS, scope
 from sim.api.store import Question
 from sim.api.types import BAD_REQUEST, Json, Obj, Reply, Request
 from sim.kernel import Kernel
@@ -24,11 +24,6 @@ from sim.kernel.meters import Meters
 from sim.units import SECOND
 
 WEBHOOKS = "apiserver_admission_webhook_"
-FILTER = "apiserver_request_filter_duration_seconds"
-FAIRNESS_FILTER = "priorityandfairness"
-# The filters that upstream measures (pkg/server/config.go, DefaultBuildHandlerChain); only this one
-# takes virtual time.
-FILTERS = ("authentication", "audit", "impersonation", FAIRNESS_FILTER, "authorization")
 FORBIDDEN, CODE_MAX = 403, 600
 _HTTP = {**METHODS, "list": "GET", "watch": "GET", "deletecollection": "DELETE"}
 

@@ -16,6 +16,11 @@ METHODS = {
     "delete": "DELETE",
     "deletecollection": "DELETECOLLECTION",
 }
+FILTER = "apiserver_request_filter_duration_seconds"
+FAIRNESS_FILTER = "priorityandfairness"
+# The filters that upstream measures (pkg/server/config.go, DefaultBuildHandlerChain); only this one
+# takes virtual time.
+FILTERS = ("authentication", "audit", "impersonation", FAIRNESS_FILTER, "authorization")
 
 
 def scope(verb: str, name: str, namespace: str) -> str:

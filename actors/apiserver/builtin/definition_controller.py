@@ -20,6 +20,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from actors.apiserver.ports import ConnectedServer, LocalStore
+from actors.apiserver.queue_metering import (
+    APPROVAL,
+    ESTABLISHING,
+    FINALIZING,
+    NAMING,
+    count_retry,
+    count_syncs,
+)
 from sim.api.crd import definition_lifecycle as life
 from sim.api.kinds import custom as custom_kinds
 from sim.api.schema.resource import CUSTOM, Resource
@@ -73,6 +81,7 @@ class DefinitionKeeper:
         self._ctx.call_later_us(self._server.options.cache_lag_us, self._arrived, name)
 
     def _arrived(self, name: str) -> None:
+        count_syncs(self._ctx.kernel, self._ctx.name, NAMING, APPROVAL)
         self._due[name] = None
         self._next()
 
@@ -94,6 +103,7 @@ class DefinitionKeeper:
             return
         if life.is_going(obj, self._finalizer) and name not in self._going:
             self._going[name] = 0
+            count_syncs(self._ctx.kernel, self._ctx.name, FINALIZING)
             self._finalize(obj)
         made = life.named(obj, self._of_group(name), now)
         if made is not None:
@@ -104,6 +114,7 @@ class DefinitionKeeper:
         if made is not None:
             self._write(made, lambda _: None)
         elif life.established(obj, now) is not None:
+            count_syncs(self._ctx.kernel, self._ctx.name, ESTABLISHING)
             wait = ESTABLISH_US if self._server.options.replicas > 1 else 0
             self._ctx.call_later_us(wait, self._establish, name)
 
@@ -163,6 +174,7 @@ class DefinitionKeeper:
         failures = self._failures.get(name, 0)
         self._failures[name] = failures + 1
         if self._ctx.alive:
+            count_retry(self._ctx.kernel, self._ctx.name, NAMING)
             delay_us = min(RETRY_US << min(failures, 20), RETRY_MAX_US)
             self._ctx.call_later_us(delay_us, self._arrived, name)
 

@@ -16,6 +16,7 @@ from collections import deque
 
 from actors.apiserver.caches.watch_caches import Caches
 from actors.apiserver.ports import LocalStore
+from actors.apiserver.queue_metering import DISCOVERY, OPENAPI, OPENAPI_V3, count_syncs
 from sim.api.crd.definition_lifecycle import ESTABLISHED
 from sim.api.crd.served import CustomResource, Served
 from sim.api.schema.scheme import Scheme
@@ -35,7 +36,7 @@ class Definitions:
     """The custom resources of one incarnation of a replica; implements `scheme.More`."""
 
     def __init__(self, ctx: Context, store: LocalStore, caches: Caches, scheme: Scheme) -> None:
-        self._caches, self._kernel = caches, ctx.kernel
+        self._caches, self._kernel, self._name = caches, ctx.kernel, ctx.name
         resource = scheme.resource(DEFINITIONS)
         self._cache = caches.of(resource)
         page = store.range(Range(resource.prefix))
@@ -84,6 +85,7 @@ class Definitions:
         meters = self._kernel.meters
         if meters is None:
             return
+        count_syncs(self._kernel, self._name, DISCOVERY, OPENAPI, OPENAPI_V3)
         before, after = self._found.get(change.item.key), None if change.deleted else change.item.obj
         was, now = before is not None and is_served(before), after is not None and is_served(after)
         reason = "update" if was and now else "add" if now else "remove"
@@ -95,6 +97,7 @@ class Definitions:
         name, spec = known["metadata"]["name"], known["spec"]
         meters.count("apiextensions_openapi_v2_regeneration_count", (name, reason))
         meters.count("aggregator_openapi_v2_regeneration_count", (LOCAL, "update"))
+        meters.count("aggregator_openapi_v2_regeneration_duration", ("update",), 0)
         for version in spec["versions"]:
             if version["served"]:
                 labels = spec["group"], version["name"], name, reason

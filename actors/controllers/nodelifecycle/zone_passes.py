@@ -71,6 +71,9 @@ class Zones:
         """The zones that have nodes, for a reader of metrics (metrics.go)."""
         for key, zone in self._zones.items():
             if zone.size:
+                if (meters := self._ctx.kernel.meters) is not None:
+                    for counted in ("evictions_number", "evictions_total"):
+                        meters.count(f"node_collector_{counted}", (key,), 0)
                 yield "node_collector_zone_size", (key,), zone.size
                 yield "node_collector_zone_health", (key,), 100 * zone.ready / zone.size
                 yield "node_collector_unhealthy_nodes_in_zone", (key,), zone.not_ready

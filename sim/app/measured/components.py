@@ -37,6 +37,19 @@ RESOURCES = "resources"
 PAGES = (*PROCESSES, RESOURCES)
 
 
+_ALLOWED = ("allow", "privileged", "latest", "enforce")
+# Series that upstream shows before they count anything (pod-security-admission metrics.go).
+FROM_THE_START = tuple(
+    (f"pod_security_{family}_total", (*decided, operation, what, ""))
+    for family, what, decided in (
+        ("evaluations", "pod", _ALLOWED),
+        ("exemptions", "pod", ()),
+        ("exemptions", "controller", ()),
+    )
+    for operation in ("create", "update")
+)
+
+
 class Rebound(Protocol):
     """A server that may have to leave its fast paths."""
 
@@ -50,6 +63,8 @@ def begin_counting(kernel: Kernel, servers: Mapping[str, Rebound], meters: Meter
     if kernel.meters is None:
         kernel.meters = meters
         meters.begun_us = kernel.now_us
+        for family, labels in FROM_THE_START:
+            meters.count(family, labels, 0)
         for server in servers.values():
             server.rebound()
     return kernel.meters

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import IPv4Network
+from math import inf
 from typing import Protocol
 
 from actors.apiserver.server import ApiServer
@@ -48,6 +49,8 @@ class Measured(Protocol):
 def show_state(cluster: Measured, shown: Meters) -> None:
     """Show the present state."""
     _show_processes(cluster.kernel, shown)
+    for process in ("apiserver", "controller-manager", "scheduler"):
+        shown.set("rest_client_exec_plugin_ttl_seconds", (cluster.names.component(process),), inf)
     _show_objects(cluster, shown)
     _show_requests(cluster, shown)
     _show_watches(cluster, shown)

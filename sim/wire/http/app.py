@@ -265,7 +265,9 @@ class Front:
         headers, peer = exchange.headers, exchange.extensions.get(PEER)
         identified = await self._identification.identify(headers.pairs, peer)
         user = None if isinstance(identified, Rejected) else identified.user
-        result = "failure" if user is None else "success"
+        result = "success"
+        if isinstance(identified, Rejected):
+            result = "error" if identified.errors else "failure"
         took_s = (self._gateway.wall_us() - found.begun_us) / SECOND
         self._counts.authenticated(result, "" if user is None else user.name, took_s)
         if self._audit is not None:

@@ -119,6 +119,10 @@ async def check_definitions(cluster: Cluster, metrics: ComponentMetrics) -> None
     made = {"crd": "foos.example.com", "reason": "add"}
     assert metrics.value("apiextensions_openapi_v2_regeneration_count", **made) == 1
     assert metrics.value("apiextensions_openapi_v3_regeneration_count", version="v1", **made) == 1
+    for queue in ("crd_naming_condition_controller", "crd_openapi_controller"):
+        assert metrics.value("workqueue_adds_total", name=queue) >= 1
+        assert metrics.value("workqueue_work_duration_seconds_count", name=queue) >= 1
+    assert metrics.value("workqueue_adds_total", name="crdEstablishing") == 1
     assert metrics.value("apiserver_cel_evaluation_duration_seconds_count") == 0
     one = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "x"}, "spec": {"a": 1}}
     cluster.apply(one)

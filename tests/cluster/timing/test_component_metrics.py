@@ -59,6 +59,10 @@ async def test_metrics_of_the_scheduler_follow_its_attempts_and_change_no_result
             assert value(f"{points}_sum", extension_point="Bind") > 0
             assert value("scheduler_scheduler_goroutines", work="binding") == 0
             assert "scheduler_scheduler_goroutines{" in text
+            assert "rest_client_exec_plugin_ttl_seconds +Inf\n" in text
+            assert "apiserver_audit_event_total 0\n" in text
+            assert value("pod_security_exemptions_total") == 0
+            assert 'pod_security_exemptions_total{request_operation="update"' in metrics.text("apiserver")
             requested = metrics.families("resources")[0].samples
             assert [(s.labels["pod"], s.value) for s in requested] == [("large", 999)]
             assert "workqueue" not in text

@@ -17,13 +17,15 @@ from collections.abc import Mapping
 from sim.api import request_labels
 from sim.api.auth.attributes import AccessAttributes
 from sim.api.kinds.kind import Lifecycle
-from sim.api.request_labels import COMPONENT, METHODS
+from sim.api.request_labels import COMPONENT, FILTER, FILTERS, METHODS
 from sim.api.schema.resource import Resource
 from sim.kernel.meters import Meters
 from sim.wire.http.measures.families import BOUNDS
 
 Values = tuple[str, ...]
 FIELD_VALIDATIONS = ("", "Ignore", "Warn", "Strict")
+# The paths that are no resources and count as requests (healthz.go: InstallPathHandler).
+HEALTH = ("/healthz", "/livez", "/readyz")
 _TERMINATIONS = (429, 504)  # metrics.go: RecordRequestTermination
 # Upstream's list, without the default service account of the system namespace.
 _SHOWN_USERS = ("admin", "client", "kube_proxy", "kubelet")
@@ -68,20 +70,26 @@ class Counts:
         took_s: virtual seconds; size: bytes of its body
         """
         meters, dry_run = self.meters, options.get("dryRun", "")
+        if not request.is_resource:
+            for name in FILTERS:
+                meters.observe(FILTER, (name,), 0.0)
+            if request.path not in HEALTH:
+                return
+        component = COMPONENT if request.is_resource else ""
         place = _place(request, verb(request, content_type))
-        meters.count("apiserver_request_total", (str(code), COMPONENT, dry_run, *place))
+        meters.count("apiserver_request_total", (str(code), component, dry_run, *place))
         if code in _TERMINATIONS:
-            meters.count("apiserver_request_terminations_total", (str(code), COMPONENT, *place))
+            meters.count("apiserver_request_terminations_total", (str(code), component, *place))
         if request.verb in ("watch", "connect"):
             return
-        meters.observe("apiserver_request_duration_seconds", (COMPONENT, dry_run, *place), took_s)
-        meters.observe("apiserver_request_slo_duration_seconds", (COMPONENT, *place), took_s)
+        meters.observe("apiserver_request_duration_seconds", (component, dry_run, *place), took_s)
+        meters.observe("apiserver_request_slo_duration_seconds", (component, *place), took_s)
         # Quirk: upstream makes the series, and observes nothing.
         checked = options.get("fieldValidation", "")
         if checked in FIELD_VALIDATIONS:
             meters.show("field_validation_request_duration_seconds", ("true", checked))
         if request.verb in ("get", "list"):
-            meters.observe("apiserver_response_sizes", (COMPONENT, *place), size)
+            meters.observe("apiserver_response_sizes", (component, *place), size)
 
     def authenticated(self, result: str, user: str, took_s: float) -> None:
         """Count an attempt to authenticate.  user: "" for none"""

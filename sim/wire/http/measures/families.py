@@ -31,6 +31,20 @@ STABLE, ALPHA = "STABLE", "ALPHA"
 PLACE = ("group", "resource", "scope", "subresource", "verb", "version")
 EVERY_PROCESS = "every process"
 HISTOGRAM, GAUGE, SUMMARY = "histogram", "gauge", "summary"
+RESOURCES = "resources"
+SERVERS = ("controller-manager", "scheduler")
+# Families of the server library that these processes register too, and leave at 0.
+SERVED_BY_ALL = (
+    "apiserver_audit_event_total",
+    "apiserver_audit_requests_rejected_total",
+    "apiserver_client_certificate_expiration_seconds",
+    "apiserver_envelope_encryption_dek_cache_fill_percent",
+    "apiserver_storage_data_key_generation_duration_seconds",
+    "apiserver_storage_data_key_generation_failures_total",
+    "apiserver_storage_envelope_transformation_cache_misses_total",
+    "apiserver_webhooks_x509_insecure_sha1_total",
+    "apiserver_webhooks_x509_missing_san_total",
+)
 EARLY = "EXPERIMENTAL: "  # before the stability, as component-base writes it
 QUANTILES = (0.5, 0.9, 0.99)
 ONE_SERIES, FIRST_VALUE = "-", "{}"  # in the column of labels
@@ -126,9 +140,14 @@ def families(
     sample: the name of a sample, if only its family is wanted
     """
     for name, family in FAMILIES.items():
-        if family.process not in (process, EVERY_PROCESS) or (sample and not sample.startswith(name)):
+        mine = family.process == process or (family.process == EVERY_PROCESS and process != RESOURCES)
+        if (sample and not sample.startswith(name)) or not (mine or name in SERVED_BY_ALL):
             continue
         owned = family.process == EVERY_PROCESS
+        if not mine:
+            if process in SERVERS:
+                yield from _zero(name, family)
+            continue
         if family.type == HISTOGRAM:
             measured = meters.histograms.get(name, {}) | shown.histograms.get(name, {})
             if owned:
@@ -147,6 +166,14 @@ def families(
             values = {(): 0}
         if values:
             yield _plain(name, family, values)
+
+
+def _zero(name: str, family: Family) -> Iterator[Metric]:
+    """A family of servers in a process that uses no part of it."""
+    if family.type == HISTOGRAM:
+        yield _histogram(name, family, {(): Histogram(len(family.buckets))})
+    else:
+        yield _plain(name, family, {(): 0})
 
 
 def _owned(
