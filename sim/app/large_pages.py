@@ -30,7 +30,7 @@ MADV_COLLAPSE = 25  # include/uapi/asm-generic/mman-common.h
 EVERY_S = 1.0
 # A short run does not get back what its large pages cost (2 to 5 ms each): the first scan of a
 # process is this late.
-FIRST_S = 10.0
+FIRST_S = 3.0
 PIECE = 1 << 20  # CPython's obmalloc.c: ARENA_SIZE
 KEPT_MAX = 1_000  # reserved address ranges: a process may have 65,530 mappings in all
 # Small pages of a large one that may be unused: as many as two unaligned pieces leave.
