@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sim.api.schema.json_text import go_quote
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
 from sim.remembered import cached
@@ -431,6 +432,8 @@ def parse_fields(resource: Resource, text: str) -> FieldSelector:
     for field, equal, value in _terms(text):
         get = (own or _ALWAYS).get(field)
         if get is None:
+            if resource.rule == "jobs":
+                raise SelectorError(f"field label {go_quote(field)} not supported for Job")
             if own is not None or resource.custom:
                 raise SelectorError(f"field label not supported: {field}")
             raise SelectorError(

@@ -424,6 +424,14 @@ async def test_a_table_has_upstreams_columns_and_metadata_of_each_row() -> None:
         assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Data", "Age"]
         assert table["rows"][0]["cells"] == ["a", 1, "0s"]
         assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+        # A form that does not fit is refused after the effect; errors and a Status keep their form.
+        accept = {"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
+        assert (await client.post(MAPS, json=config_map("b"), headers=accept)).status_code == 406
+        assert (await client.get(f"{MAPS}/c", headers=accept)).status_code == 404
+        assert (await client.delete(f"{MAPS}/b", headers=accept)).json()["status"] == "Success"
+        watched = await client.get(f"/api/v1/watch{MAPS[7:]}/a?fieldSelector=metadata.name=z")
+        assert watched.json()["message"] == "fieldSelector metadata.name doesn't match requested name"
+        assert (await client.post("/apis/apps")).json()["kind"] == "APIGroup"
 
 
 async def test_a_client_certificate_of_the_servers_authority_is_believed(tmp_path: Path) -> None:

@@ -45,12 +45,25 @@ def _on_node(node: str) -> Callable[[Obj], bool]:
     return matches
 
 
+def _by_name(call: Call, field_text: str) -> str:
+    """The field selector of a watch of one object by its path (get.go: ListResource)."""
+    name = call.request.name
+    if field_text:
+        try:
+            fields = selectors.parse_fields(call.resource, field_text)
+        except selectors.SelectorError as error:
+            raise bad_request(str(error)) from None
+        if not fields.empty and fields.exact("metadata.name") != name:
+            raise bad_request("fieldSelector metadata.name doesn't match requested name")
+    return f"metadata.name={name}"
+
+
 def select(scheme: Scheme, call: Call) -> Selection:
     """Return the label and field selectors of a request as one predicate."""
     options, request = call.options, call.request
     label_text, field_text = options.get("labelSelector", ""), options.get("fieldSelector", "")
     if request.name:  # a watch of one object by its path
-        field_text = f"metadata.name={request.name}"
+        field_text = _by_name(call, field_text)
     if options:
         group = scheme.names.group("meta")
         verbs_list.check_list_options(options, group, watching=request.verb == "watch")

@@ -16,13 +16,11 @@ Differs  duplicate keys are reported for text only, because a decoded value has 
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
-from binascii import Error as BinasciiError
-from binascii import a2b_base64
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from sim.api.go_base64 import corrupt_at
 from sim.api.schema.field_schemas import (
     JSON_SCHEMA,
     SchemaNode,
@@ -503,15 +501,10 @@ class _Walk:
             return b64encode(bytes(value)).decode()
         if not isinstance(value, str):
             raise self._wrong(value, field, "[]uint8")
-        text = value.replace("\n", "").replace("\r", "")
-        try:
-            a2b_base64(text.encode(), strict_mode=True)
-        except (BinasciiError, ValueError):
-            wrong = re.match(r"(?:[A-Za-z0-9+/]{4})*", text)
-            raise _WrongType(
-                f"illegal base64 data at input byte {wrong.end() // 4 * 4 if wrong else 0}"
-            ) from None
-        return text
+        wrong = corrupt_at(value)
+        if wrong is not None:
+            raise _WrongType(f"illegal base64 data at input byte {wrong}")
+        return value.replace("\n", "").replace("\r", "")
 
     def _quantity(self, value: Json) -> str:
         text = value if isinstance(value, str) else None

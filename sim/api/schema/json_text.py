@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from math import isfinite
 from operator import is_
 from typing import Any
 
@@ -140,11 +141,24 @@ def plain(value: Any) -> Any:
     return value
 
 
-def parse_noting_twice(text: str, exact: bool = False) -> Any:
-    """As `parse`, with a `Twice` for each object with duplicate keys; `exact`: and a `Fraction` for
-    each number that is not written as an integer.
+class TooLargeNumber(Exception):
+    """A number that no float holds, by its text."""
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise TooLargeNumber(text)
+    return value
+
+
+def parse_noting_twice(text: str, exact: bool = False, finite: bool = False) -> Any:
+    """As `parse`, with a `Twice` for each object with duplicate keys.
+
+    exact: with a `Fraction` for each number that is not written as an integer
+    finite: raises TooLargeNumber for a number that no float holds
     """
-    to_float = Fraction.of if exact else float
+    to_float = Fraction.of if exact else _finite if finite else float
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant, parse_float=to_float)
     except (ValueError, RecursionError):

@@ -158,6 +158,11 @@ def _typed(body: Json, internal_body: bool) -> Obj:
         raise internal(
             f"couldn't get version/kind; json parse error: json: cannot unmarshal {what} {_VERSION_KIND}"
         )
+    for field in ("apiVersion", "kind"):
+        given = body.get(field)
+        if given is not None and not isinstance(given, str):
+            what = f"{fieldvalidation.go_kind(given)} into Go struct field .{field} of type string"
+            raise internal(f"couldn't get version/kind; json parse error: json: cannot unmarshal {what}")
     made, _ = fieldvalidation.conform(schema_of_kind("", "v1", "DeleteOptions"), body, "DeleteOptions")
     if isinstance(made, fieldvalidation.DecodeError):
         raise internal(made.message)

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import json
 import posixpath
-import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sim.api import selectors, status
+from sim.api.go_base64 import URL_LETTERS, corrupt_at
 from sim.api.schema.field_validation import go_kind
 from sim.api.schema.json_text import parse
 from sim.api.store import Compacted, FutureRevision, Item, Page, Range, Unavailable
@@ -70,7 +70,7 @@ def check_match(options: Mapping[str, str], group: str, watching: bool = False) 
     texts = []
     if watching:
         texts.append("resourceVersionMatch is forbidden for watch")
-    elif not rev:
+    if not rev:
         texts.append("resourceVersionMatch is forbidden unless resourceVersion is provided")
     if options.get("continue"):
         texts.append("resourceVersionMatch is forbidden when continue is provided")
@@ -156,10 +156,10 @@ def encode_token(rev: int, start: str) -> str:
 
 def decode_token(token: str) -> tuple[int, str]:
     """Revision and relative key of a continue token."""
-    fits = _TOKEN.match(token)
-    letters = fits.end() if fits is not None else 0
-    if letters < len(token) or len(token) % 4 == 1:
-        raise _bad_token(f"illegal base64 data at input byte {min(letters, len(token) // 4 * 4)}")
+    wrong = corrupt_at(token, URL_LETTERS, padded=False)
+    if wrong is not None:
+        raise _bad_token(f"illegal base64 data at input byte {wrong}")
+    token = token.replace("\n", "").replace("\r", "")
     raw = urlsafe_b64decode(token + "=" * (-len(token) % 4))
     try:
         data = parse(raw.decode("latin-1"))  # byte by byte, as Go reads it
@@ -182,7 +182,6 @@ def decode_token(token: str) -> tuple[int, str]:
     return rev, start
 
 
-_TOKEN = re.compile("[A-Za-z0-9_-]*")
 _INT64 = 1 << 63
 
 

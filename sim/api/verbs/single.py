@@ -51,7 +51,7 @@ from sim.api.patch.json_patches import (
 from sim.api.patch.patched_text import in_go_order, patched_text
 from sim.api.patch.strategic_merge import go_print, restore_error, strategic_merge
 from sim.api.schema.field_validation import duplicate_fields, has_sections
-from sim.api.schema.json_text import parse_noting_twice, plain
+from sim.api.schema.json_text import TooLargeNumber, parse_noting_twice, plain
 from sim.api.schema.resource import Resource
 from sim.api.store import Answer, Delete, Get, Item, Managed, Op, Put
 from sim.api.types import Json, Obj, Reply
@@ -316,12 +316,17 @@ def update(call: Call) -> Steps:
             raise must_specify_revision(call)
         return obj
 
-    if strategy.create_by_put:
-        if found((yield Get(call.key))) is None:
-            if revision and revision != "0":
-                raise call.conflict(_gone(call, uid)) if uid else call.not_found()
-            return (yield from create_object(call, obj))
-    return (yield from update_object(call, replace))
+    # Quirk: the uid is compared with that of an empty object first (GuaranteedUpdate).
+    absent = call.conflict(_gone(call, uid)) if uid else None
+    if not uid and strategy.create_by_put and found((yield Get(call.key))) is None:
+        # Quirk: the revision is ignored, and shown in a dry run.
+        return (yield from create_object(call, obj if call.dry_run else _unrevised(obj)))
+    return (yield from update_object(call, replace, absent=absent))
+
+
+def _unrevised(obj: Obj) -> Obj:
+    """The object without a resourceVersion."""
+    return with_metadata(obj, resourceVersion=None) if "resourceVersion" in obj["metadata"] else obj
 
 
 def _defaulted(call: Call, obj: Obj) -> Obj:
@@ -430,13 +435,17 @@ def as_before(call: Call, item: Item, wanted: Obj) -> Record:
 
 
 def update_object(
-    call: Call, transform: Transform, owning: Callable[[Call, Item, Obj], Record] = taken_over
+    call: Call,
+    transform: Transform,
+    owning: Callable[[Call, Item, Obj], Record] = taken_over,
+    absent: Refusal | None = None,
 ) -> Steps:
     """Reads, changes, checks and writes an object until the write meets no conflict or the request
     ends.
 
     transform: makes the wanted object from the stored one
     owning: the field ownership afterwards; called after `transform`
+    absent: the refusal if there is no object; None for the usual one
 
     Mirrors  etcd3/store.go, GuaranteedUpdate.
     """
@@ -444,7 +453,7 @@ def update_object(
     while True:
         item = found((yield Get(key)))
         if item is None:
-            raise call.not_found()
+            raise absent or call.not_found()
         wanted = transform(item)
         obj, record = yield from _prepared(call, wanted, item, owning(call, item, wanted))
         removed = "deletionTimestamp" in obj["metadata"] and _is_removed(call, obj)
@@ -482,6 +491,8 @@ def _prepared(
             yield from escalation.confirm(call, new, old)
     if resource.namespaced and not new["metadata"].get("namespace"):
         new = with_metadata(new, namespace=call.request.namespace)
+    elif not resource.namespaced and "namespace" in new["metadata"]:
+        new = with_metadata(new, namespace=None)  # dropped without an error, as in a create
     new = keep_system_fields(new, old)
     if call.subresource == "status":
         new = for_status(resource, new, old, names, call.registry.gates)
@@ -585,11 +596,16 @@ def patch_body(call: Call, kind: str) -> tuple[Json, list[str]]:
     """
     body = call.request.body
     if isinstance(body, bytes | bytearray):
+        text = "" if kind == call.registry.names.media_strategic_patch else "error decoding patch: "
         try:
-            body = parse_noting_twice(bytes(body).decode("utf-8", "replace"))
+            body = parse_noting_twice(bytes(body).decode("utf-8", "replace"), finite=True)
         except ValueError as error:
-            text = "" if kind == call.registry.names.media_strategic_patch else "error decoding patch: "
             raise bad_request(f"{text}{error}") from None
+        except TooLargeNumber as error:
+            listed = kind == call.registry.names.media_json_patch
+            where = "struct field jsonPatchOp.value" if listed else "value"
+            why = f"json: cannot unmarshal number {error} into Go {where} of type float64"
+            raise bad_request(f"{text}{why}") from None
     if kind == call.registry.names.media_json_patch:
         return body, []
     duplicates = duplicate_fields(body) if call.from_outside else []

@@ -46,7 +46,7 @@ from sim.api.verbs.delete import DeleteOptions, check_delete_options, delete_obj
 from sim.api.verbs.log import read_log
 from sim.api.verbs.review import review_access, review_rules
 from sim.api.verbs.scale import get_scale, write_scale
-from sim.api.verbs.single import as_before, get, update, update_object
+from sim.api.verbs.single import as_before, get, registry_key, update, update_object
 from sim.api.verbs.token import request_token
 from sim.api.verbs.token_review import review_token
 from sim.options.gates import POD_DISRUPTION
@@ -112,8 +112,11 @@ def _assigned(call: Call, item: Item, binding: Obj, node: str) -> Obj:
         (revision, own["resourceVersion"], "ResourceVersion"),
     ):
         if wanted and wanted != stored:
-            text = f"StorageError: invalid object, Code: 4, Key: /registry/pods/{call.request.namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {stored}"
-            raise call.conflict(text)
+            raise call.conflict(
+                f"StorageError: invalid object, Code: 4, Key: {registry_key(call)}, ResourceVersion: 0, "
+                f"AdditionalErrorMsg: Precondition failed: {what} in precondition: {wanted}, "
+                f"{what} in object meta: {stored}"
+            )
     if own.get("deletionTimestamp"):
         raise _binding_conflict(call, f"pod {name} is being deleted, cannot be assigned to a host")
     spec = pod.get("spec") or {}

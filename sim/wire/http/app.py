@@ -13,7 +13,7 @@ from __future__ import annotations
 import gzip
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
 from math import inf
@@ -382,7 +382,8 @@ class Front:
         if "pretty" not in options and agent.startswith(_BROWSERS) and not watching:
             form = Form(form.media, form.kind, form.version, True)
         view = View(names, resource, form, self._gateway.wall_us(), options.get("includeObject", ""))
-        rendering.check_form(view, target.verb in ("list", "deletecollection"), watching)
+        if watching:
+            rendering.check_included(view)
         body = None
         content = headers.get("content-type")
         warnings: tuple[str, ...] = ()
@@ -417,6 +418,7 @@ class Front:
             return self._stream(EventWriter(view), watch, exchange.extensions.get(STREAMED), resource)
         if warnings and reply.ok:
             reply.warnings += warnings
+        view = self._shown(view, reply, headers.get("accept"))
         # YAML is printed node by node, some 8 us each.
         size = len(reply.items or ()) * ITEM_BYTES if form.media == names.media_yaml else 0
         response = self._response(await self._aside(size, rendering.prepare(view, reply)))
@@ -425,6 +427,14 @@ class Front:
             return response
         response.compressed_from = 0 if COMPRESSION in self._gates else COMPRESSED_FROM
         return response
+
+    def _shown(self, view: View, reply: Reply, header: str) -> View:
+        """The view of a reply; an error takes no other form. Raises NotAcceptable."""
+        if reply.ok:
+            rendering.check_form(view, reply)
+        elif view.form.kind:
+            return replace(view, form=negotiation.error_form(self._names, header))
+        return view
 
     async def _connect(
         self,

@@ -142,6 +142,8 @@ def json_text(
         raise BadBody(status.bad_request(f"{_kind(target)} is not read from protobuf"))
     if kind == names.media_protobuf:
         return _from_protobuf(names, target, raw)
+    if kind == names.media_yaml and target.verb in ("delete", "deletecollection"):
+        return _deletion_from_yaml(raw)
     if kind == names.media_yaml:
         what = f"the object provided is unrecognized (must be of type {_kind(target)}): "
         return _shaped(target, _from_yaml(raw, what, f" ({summarize(raw)})", twice, of_object=True))
@@ -208,6 +210,20 @@ def _from_protobuf(names: Names, target: Target, raw: bytes) -> bytes:
 
 
 _HEAD = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+
+
+def _deletion_from_yaml(raw: bytes) -> bytes:
+    """Options of a deletion as JSON text.
+
+    Quirk: the decoder's errors are given as they are (delete.go).
+    """
+    try:
+        value = load_yaml(raw)
+    except YamlTooLarge:
+        raise BadBody(status.too_large(TOO_MANY)) from None
+    except YamlError as error:
+        raise BadBody(status.status(500, "", str(error))) from None
+    return msgspec.json.encode(value)
 
 
 def _from_yaml(

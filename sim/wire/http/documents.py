@@ -172,13 +172,13 @@ class Documents:
             return refused(status.unknown_resource())
         if len(rest) > 1:
             return None
+        if group and not rest:  # Quirk: the aggregator answers every method
+            return Document(value=discovery.api_group(self._scheme, group), routed=False)
         if method != "GET":
             return refused(status.method_not_allowed())
         if rest:
             hashes = STORAGE_HASH not in self._gates
             return Document(value=discovery.api_resource_list(self._scheme.fixed, group, rest[0], hashes))
-        if group:
-            return Document(value=discovery.api_group(self._scheme, group))
         return Document(value=discovery.api_versions(self._address))
 
     def _custom(self, parts: list[str]) -> Document | None:

@@ -119,9 +119,9 @@ def check_produced(header: str, known: Sequence[str], shown: Sequence[str] = ())
 
     shown: the types that the refusal lists; () for the same
     """
-    for part in header.split(","):
+    for part in (header or "*/*").split(","):
         media = part.partition(";")[0].strip()
-        if media in ("", "*/*") or media in known:
+        if media == "*/*" or media in known:
             return
     text = f"406: Not Acceptable\n\nAvailable representations: {', '.join(shown or known)}"
     raise NotAcceptable(status.status(406, "NotAcceptable", text, {}))
@@ -142,9 +142,9 @@ def choose(
     convertible: True if the reply can become metadata; tabular: or a Table
     """
     pretty = "pretty" in options and options["pretty"].lower() not in ("0", "false")
-    clauses = parse_accept(header)
-    if not clauses:
+    if not header:
         return Form(names.media_json, pretty=pretty)
+    clauses = parse_accept(header)
     for clause in clauses:
         media = _media(names, clause.media, watching)
         if media is None or (

@@ -171,17 +171,26 @@ def table(view: View, items: Iterable[Item], metadata: Obj, head: bool = True) -
     }
 
 
-def check_form(view: View, listing: bool, watching: bool) -> None:
-    """Raises NotAcceptable for impossible conversions (also for 400: the body carries the code)."""
-    kind = view.form.kind
-    if kind == TABLE and view.include not in INCLUDE:
+def check_included(view: View) -> None:
+    """Raises NotAcceptable for a wrong includeObject of a Table; its body carries the code 400."""
+    if view.form.kind == TABLE and view.include not in INCLUDE:
         text = (
             f'Unable to convert to Table as requested: includeObject: Invalid value: "{view.include}": '
             "must be 'Metadata', 'Object', 'None', or empty"
         )
         raise NotAcceptable(status.bad_request(text))
-    if watching:
-        return
+
+
+def check_form(view: View, reply: Reply) -> None:
+    """Raises NotAcceptable for a successful reply that cannot have the form.
+
+    Quirk: only the reply is refused, after the request has had its effect (response.go:
+    transformResponseObject).
+    """
+    check_included(view)
+    if reply.item is None and reply.items is None:
+        return  # a Status keeps its form
+    kind, listing = view.form.kind, reply.items is not None
     group = (view.resource.short_group.partition(".")[0]) or "core"
     if kind == PARTIAL and listing:
         text = f"you requested {PARTIAL}, but the requested object is a list (*{group}.{view.resource.list_kind})"

@@ -11,7 +11,7 @@ from typing import Any
 from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import Errors, duplicate, forbidden, invalid, required
 from sim.api.kinds.common.fill import all_of, amounts, present, within
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
+from sim.api.kinds.common.metadata import object_meta
 from sim.api.kinds.common.resources import container_resource_name, go_quantity, is_native, resource_name
 from sim.api.kinds.kind import Kind, Row, Strategy
 from sim.api.types import Obj
@@ -54,8 +54,8 @@ def _validate_create(obj: Obj) -> Errors:
     return errors
 
 
-def _validate_update(new: Obj, old: Obj) -> Errors:
-    return object_meta_update(new["metadata"], old["metadata"]) + _validate_create(new)
+def _validate_update(new: Obj, _: Obj) -> Errors:
+    return _validate_create(new)
 
 
 def _limit(limit: Obj, field: str, seen: dict[str, None]) -> Errors:

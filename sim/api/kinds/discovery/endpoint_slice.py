@@ -14,7 +14,7 @@ from sim.api.kinds.common.cells import AGE, NAME, age, cut_list
 from sim.api.kinds.common.endpoints import identities, protocol_errors
 from sim.api.kinds.common.errors import Errors, duplicate, immutable, invalid, required, too_many, unsupported
 from sim.api.kinds.common.fill import all_of, present
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
+from sim.api.kinds.common.metadata import object_meta
 from sim.api.kinds.common.pods.defaults import TCP
 from sim.api.kinds.kind import NOTHING, Cells, Kind, Row, Strategy
 from sim.api.objects import name_of, with_field
@@ -59,10 +59,9 @@ def _validate_create(obj: Obj) -> Errors:
 
 
 def _validate_update(new: Obj, old: Obj) -> Errors:
-    errors = object_meta_update(new["metadata"], old["metadata"])
+    errors = object_meta(new["metadata"], True, text.subdomain)
     if new.get("endpoints") is not old.get("endpoints") or new.get("ports") is not old.get("ports"):
         same_type = new.get("addressType") == old.get("addressType")
-        errors += object_meta(new["metadata"], True, text.subdomain)
         errors += _slice_errors(new, identities(old.get("endpoints") or ()) if same_type else frozenset())
     return errors + immutable("addressType", new.get("addressType"), old.get("addressType"))
 

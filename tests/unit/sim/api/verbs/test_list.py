@@ -8,7 +8,7 @@ from base64 import urlsafe_b64encode
 import pytest
 
 from sim.api.verbs.call import Refusal
-from sim.api.verbs.list import ListPlan, decode_token, encode_token, plan_list
+from sim.api.verbs.list import ListPlan, check_match, decode_token, encode_token, plan_list
 
 TOKEN = encode_token(7, "default/a\0")
 
@@ -72,9 +72,18 @@ def test_a_token_leads_nowhere_above_its_list(start: str) -> None:
 
 
 def test_token_that_is_not_base64_is_refused_with_the_position() -> None:
-    for token, at in (("%%%", 0), ("abc%", 3), ("abcde", 4), ("abc=", 3), ("é", 0)):
+    for token, at in (("%%%", 0), ("abc%", 3), ("abcde", 4), ("abc=", 3), ("é", 0), ("a b", 1)):
         with pytest.raises(Refusal, match=f"illegal base64 data at input byte {at}$"):
             decode_token(token)
+
+
+def test_match_of_a_watch_without_a_revision_has_two_causes() -> None:
+    with pytest.raises(Refusal) as refused:
+        check_match({"resourceVersionMatch": "Exact"}, "meta.k8s.io", watching=True)
+    assert [cause["message"] for cause in refused.value.body["details"]["causes"]] == [
+        "Forbidden: resourceVersionMatch is forbidden for watch",
+        "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+    ]
 
 
 def test_token_round_trips_and_malformed_one_is_refused() -> None:

@@ -93,3 +93,49 @@ def test_patch_owns_a_default_that_replaces_what_it_removes() -> None:
     assert whole(reply)["metadata"]["annotations"] == {name: "1"}
     owners = {e["manager"]: e["fieldsV1"] for e in whole(reply)["metadata"]["managedFields"]}
     assert owners["m"] == {"f:metadata": {"f:annotations": {f"f:{name}": {}}}}
+
+
+@pytest.mark.parametrize(
+    ("media", "why"),
+    [
+        (MERGE, "error decoding patch: json: cannot unmarshal number 1e400 into Go value of type float64"),
+        (STRATEGIC, "json: cannot unmarshal number 1e400 into Go value of type float64"),
+        (
+            "application/json-patch+json",
+            "error decoding patch: json: cannot unmarshal number 1e400 into Go struct field "
+            "jsonPatchOp.value of type float64",
+        ),
+    ],
+)
+def test_number_that_no_float_holds_is_refused(api: Api, media: str, why: str) -> None:
+    reply = patched(api, '{"data":{"x":1e400}}', media)
+    assert (reply.code, says(reply)) == (400, why)
+
+
+def test_put_to_an_absent_object_conflicts_by_uid_and_ignores_its_revision() -> None:
+    api = Api()
+    roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/golden-ns/roles"
+    obj = {"metadata": {"name": "a", "uid": "x"}}
+    for path, stored in ((f"{CORE}/configmaps", "configmaps"), (roles, "roles")):
+        reply = api.ask("PUT", f"{path}/a", obj)
+        assert reply.code == 409
+        assert f"Key: /registry/{stored}/golden-ns/a, ResourceVersion: 0, AdditionalErrorMsg: " in says(reply)
+    revised = {"metadata": {"name": "a", "resourceVersion": "77"}}
+    assert api.ask("PUT", f"{CORE}/configmaps/a", revised).code == 404
+    shown = api.ask("PUT", f"{roles}/a?dryRun=All", revised)
+    assert (shown.code, whole(shown)["metadata"]["resourceVersion"]) == (201, "77")
+    assert api.ask("PUT", f"{roles}/a", revised).code == 201
+
+
+def test_namespace_of_a_cluster_scoped_object_is_dropped_by_an_update() -> None:
+    api, path = Api(), "/apis/scheduling.k8s.io/v1/priorityclasses"
+    obj = {"metadata": {"name": "a"}, "value": 1}
+    assert api.ask("POST", path, obj).code == 201
+    put = api.ask("PUT", f"{path}/a", {**obj, "metadata": {"name": "a", "namespace": "other"}})
+    assert (put.code, "namespace" in whole(put)["metadata"]) == (200, False)
+
+
+def test_options_of_a_deletion_name_the_wrong_type_of_their_kind(api: Api) -> None:
+    reply = api.ask("DELETE", f"{CORE}/configmaps/m?dryRun=All", {"kind": 1})
+    why = "json: cannot unmarshal number into Go struct field .kind of type string"
+    assert (reply.code, says(reply)) == (500, f"couldn't get version/kind; json parse error: {why}")
