@@ -29,6 +29,7 @@ NODE_PREFIX = "//nodes//"
 LONG_US = SECOND  # a link that took this long may have waited for something
 AMOUNTS = tuple(name for fault in FAULTS for name in fault.amounts)
 UPHEAVALS = ("take-over", "lost-lease")
+STEPS = ("step", "step-end")
 MEANWHILE_MAX = 4
 DELETED, CREATED, REMOVED = "deleted", "created", "removed"
 
@@ -113,7 +114,8 @@ class Book:
                 text = f"{link.values['queue']}: sync of {link.values['key']} failed the same way {count} more times"
                 line = msgspec.structs.replace(line, text=text)
             if before is not None and line.delta_us is not None and line.delta_us >= LONG_US:
-                lines += self._meanwhile(before, link)
+                known = {each.ident for each in lines}
+                lines += [each for each in self._meanwhile(before, link) if each.ident not in known]
             lines += self._blamed(link, lines)
             lines += self._tried(link, before)
             lines.append(line)
@@ -130,7 +132,12 @@ class Book:
             elif record.kind != "actor" or record.values["name"] in self.nodes:
                 continue
             found.append(record)
-        return [self._aside(record) for record in found[-MEANWHILE_MAX:]]
+        shown = {record.ident: record for record in found[-MEANWHILE_MAX:]}
+        for record in [*shown.values()]:
+            step = next((each for each in reversed(self.chain(record)) if each.kind in STEPS), None)
+            if step is not None and step.at_us >= begin.at_us:
+                shown[step.ident] = step
+        return [self._aside(shown[ident]) for ident in sorted(shown)]
 
     def _blamed(self, link: Record, told: Sequence[Line]) -> list[Line]:
         """The fault that a decision names, unless the lines contain it already."""
@@ -149,6 +156,9 @@ class Book:
 
     def _aside(self, record: Record) -> Line:
         line = self.line(record, None)
+        step = self.get(record.values["step"]) if record.kind == "step-end" else None
+        if step is not None:  # its begin may be long before
+            line = msgspec.structs.replace(line, text=f"end of {tell(step, self.changes(step))}")
         return msgspec.structs.replace(line, text=f"({line.text})", aside=True)
 
 

@@ -16,6 +16,9 @@ BROKEN = {
     "slow-mount": {"how": "slow", "operation": "mount", "factor": 20},
     "hanging-mount": {"how": "hanging", "operation": "mount"},
     "away-from-node": {"how": "away", "nodes": {"name": "node-0"}},
+    "slow-attach": {"how": "slow", "operation": "attach", "by": "4s"},
+    "slow-detach": {"how": "slow", "operation": "detach", "by": "8s"},
+    "hanging-detach": {"how": "hanging", "operation": "detach"},
     "failing-detach": {"how": "failing", "operation": "detach", "message": "rpc error: busy"},
     "failing-unmount": {"how": "failing", "operation": "unmount", "message": "rpc error: in use"},
 }
@@ -49,10 +52,16 @@ async def test_faults_of_drivers_show_in_events_and_end_when_the_drivers_are_hea
             text = f'failed to provision volume with StorageClass "{name}": {error}'
             assert only(c, name, "ProvisioningFailed") == text
         c.apply(*(pod(name, "node-0") for name in BROKEN))
-        await c.run_for("35s")
+        await c.run_for("3s")
+        at_once = phases(c, "pods")
+        await c.run_for("32s")
+        assert (at_once["slow-attach"], at_once["slow-detach"]) == ("Pending", "Pending")
         volumes = {name: volume_of(c, name)["metadata"]["name"] for name in BROKEN if name not in unbound}
         running = sorted(name for name, phase in phases(c, "pods").items() if phase == "Running")
-        assert running == ["failing-detach", "failing-unmount", "slow-mount", "slow-provision"]
+        assert running == [
+            *("failing-detach", "failing-unmount", "hanging-detach", "slow-attach", "slow-detach"),
+            *("slow-mount", "slow-provision"),
+        ]
         for name, error in (("failing-attach", "rpc error: no slot"), ("hanging-attach", LATE)):
             text = f'AttachVolume.Attach failed for volume "{volumes[name]}" : {error}'
             assert only(c, name, "FailedAttachVolume") == text
@@ -68,8 +77,12 @@ async def test_faults_of_drivers_show_in_events_and_end_when_the_drivers_are_hea
         ]
         assert waits and all(text.endswith(" v]: timed out waiting for the condition") for text in waits)
         # A disk that cannot be detached stays, and a pod that cannot be unmounted too.
-        for name in ("failing-detach", "failing-unmount"):
+        ended = ("failing-detach", "failing-unmount", "hanging-detach", "slow-detach")
+        for name in ended:
             assert c.request("delete", "pods", "default", name, body={"gracePeriodSeconds": 1}).ok
+        await c.run_for("6s")
+        held = {one["spec"]["source"]["persistentVolumeName"] for one in c.list("volumeattachments")}
+        assert volumes["slow-detach"] in held
         await c.run_for("20s")
         assert "failing-detach" not in phases(c, "pods") and "failing-unmount" in phases(c, "pods")
         errors = {
@@ -77,11 +90,10 @@ async def test_faults_of_drivers_show_in_events_and_end_when_the_drivers_are_hea
             for one in c.list("volumeattachments")
         }
         assert errors[volumes["failing-detach"]] == "rpc error: busy"
-        assert errors[volumes["failing-unmount"]] is None
+        assert errors[volumes["hanging-detach"]] == LATE
+        assert errors[volumes["failing-unmount"]] is None and volumes["slow-detach"] not in errors
         for step in steps:
             c.do.heal(step=step)
         await c.run_for("10m")
-        assert c.refused == () and len(c.list("volumeattachments")) == len(BROKEN) - 2
-        assert phases(c, "pods") == {
-            name: "Running" for name in BROKEN if "detach" not in name and "unmount" not in name
-        }
+        assert c.refused == () and len(c.list("volumeattachments")) == len(BROKEN) - len(ended)
+        assert phases(c, "pods") == {name: "Running" for name in BROKEN if name not in ended}

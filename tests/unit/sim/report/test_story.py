@@ -98,6 +98,24 @@ def test_control_plane_faults_during_a_long_link_are_shown_aside() -> None:
     ]
 
 
+def test_step_that_started_a_process_by_its_end_is_shown_aside() -> None:
+    """To see it fail: show only the start of the process."""
+    away = {**FAIL, "name": "away", "kind": "driver", "detail": {"name": "d", "how": "away"}}
+    grown = book(
+        (0, 0, ("step", away)),
+        (0, 1, ("actor", {"what": "crash", "name": "csi-d", "reason": "the driver is away"})),
+        (1_000, 0, write("admin", "create", POD, 6)),
+        (90_000, 1, ("step-end", {"name": "away", "step": 1})),
+        (90_000, 4, ("actor", {"what": "start", "name": "csi-d", "reason": ""})),
+        (91_000, 3, write("scheduler", "update", POD, 7)),
+    )
+    lines = grown.story(grown.records[5])
+    assert [(line.ident, line.text) for line in lines if line.aside] == [
+        (4, '(end of step "away": driver away; name d (z.yaml:3:7))'),
+        (5, "(the process starts)"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("key", "what", "ident"),
     [
