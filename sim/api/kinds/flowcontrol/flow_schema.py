@@ -5,8 +5,6 @@ its member, every rule its lists.
 
 Mirrors  kubernetes v1.25 pkg/apis/flowcontrol/validation/validation.go: ValidateFlowSchema;
          pkg/apis/flowcontrol/v1beta2/defaults.go.
-Differs  of the schemas `exempt` and `catch-all` only type and precedence are protected from
-         changes.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.errors import Errors, Shown, forbidden, invalid, required, unsupported
 from sim.api.kinds.common.metadata import object_meta
+from sim.api.kinds.flowcontrol.mandatory import schema_spec_errors
 from sim.api.kinds.flowcontrol.shared import (
     EXEMPT,
     FLOW,
@@ -58,6 +57,7 @@ _MEMBERS = {"Group": "group", "ServiceAccount": "serviceAccount", "User": "user"
 
 def _validate_create(obj: Obj) -> Errors:
     errors = object_meta(obj["metadata"], False, text.subdomain) + _schema_errors(obj)
+    errors += schema_spec_errors(name_of(obj), obj.get("spec") or {})
     return errors + condition_errors(obj)
 
 

@@ -10,6 +10,7 @@ from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.errors import Errors, forbidden, invalid, required, unsupported
 from sim.api.kinds.common.metadata import object_meta
+from sim.api.kinds.flowcontrol.mandatory import level_spec_errors
 from sim.api.kinds.flowcontrol.shared import (
     EXEMPT,
     FLOW,
@@ -55,6 +56,7 @@ POSITIVE = "must be positive"
 
 def _validate_create(obj: Obj) -> Errors:
     errors = object_meta(obj["metadata"], False, text.subdomain) + _level_errors(obj)
+    errors += level_spec_errors(obj["metadata"].get("name", ""), obj.get("spec") or {})
     return errors + condition_errors(obj)
 
 

@@ -117,3 +117,46 @@ def test_only_a_changed_spec_counts_and_a_status_changes_nothing_else() -> None:
     told = api.ask("PATCH", f"{SCHEMAS}/s/status", patch, MERGE).obj
     assert told["metadata"]["labels"] == {"a": "b"} and told["spec"] == moved["spec"]
     assert told["status"]["conditions"][0]["type"] == "Mine"
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "text"),
+    [
+        (
+            f"{SCHEMAS}/exempt",
+            {"matchingPrecedence": 5},
+            "flowcontrol.FlowSchemaSpec{PriorityLevelConfiguration:"
+            'flowcontrol.PriorityLevelConfigurationReference{Name:"exempt"}, MatchingPrecedence:5, '
+            "DistinguisherMethod:(*flowcontrol.FlowDistinguisherMethod)(nil), "
+            "Rules:[]flowcontrol.PolicyRulesWithSubjects{flowcontrol.PolicyRulesWithSubjects{"
+            'Subjects:[]flowcontrol.Subject{flowcontrol.Subject{Kind:"Group", User:(*flowcontrol.UserSubject)(nil), '
+            "Group:(*flowcontrol.GroupSubject)(0xc000000000), "
+            "ServiceAccount:(*flowcontrol.ServiceAccountSubject)(nil)}}, "
+            "ResourceRules:[]flowcontrol.ResourcePolicyRule{flowcontrol.ResourcePolicyRule{"
+            'Verbs:[]string{"*"}, APIGroups:[]string{"*"}, Resources:[]string{"*"}, ClusterScope:true, '
+            'Namespaces:[]string{"*"}}}, NonResourceRules:[]flowcontrol.NonResourcePolicyRule{'
+            'flowcontrol.NonResourcePolicyRule{Verbs:[]string{"*"}, NonResourceURLs:[]string{"*"}}}}}}: '
+            "spec of 'exempt' must equal the fixed value",
+        ),
+        (
+            f"{LEVELS}/catch-all",
+            {"limited": {"assuredConcurrencyShares": 7}},
+            'flowcontrol.PriorityLevelConfigurationSpec{Type:"Limited", '
+            "Limited:(*flowcontrol.LimitedPriorityLevelConfiguration)(0xc000000000)}: "
+            "spec of 'catch-all' must equal the fixed value",
+        ),
+    ],
+)
+def test_spec_of_a_mandatory_object_is_fixed(path: str, change: dict[str, Any], text: str) -> None:
+    """The bootstrapped objects have it. To see it fail: compare with another precedence."""
+    api = Api()
+    assert api.ask("PATCH", path, {"metadata": {"labels": {"a": "b"}}}, MERGE).ok
+    refused = api.ask("PATCH", path, {"spec": change}, MERGE)
+    assert refused.message.endswith(f"spec: Invalid value: {text}")
+
+
+@pytest.mark.parametrize(
+    "path", [f"{kind}/{name}" for kind in (SCHEMAS, LEVELS) for name in ("exempt", "catch-all")]
+)
+def test_mandatory_objects_are_created_with_the_fixed_spec(path: str) -> None:
+    assert Api().ask("PATCH", path, {"metadata": {"labels": {"a": "b"}}}, MERGE).ok
