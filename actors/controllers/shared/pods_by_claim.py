@@ -16,7 +16,7 @@ CLAIM_INDEX = "pod-pvc-index"
 
 def index_by_claim(pods: Informer) -> None:
     """Add the index to the pod informer; its values are keys of claims."""
-    pods.add_index(CLAIM_INDEX, claim_keys)
+    pods.add_index(CLAIM_INDEX, claim_keys, ("spec", "volumes"))
 
 
 def claim_keys(pod: Obj) -> tuple[str, ...]:
