@@ -1,4 +1,4 @@
-"""Text to integers and back: whole numbers, durations, times, quantities.
+"""Text to integers and back: whole numbers, durations, times, quantities; quoted text.
 
 Time is an integer of microseconds (suffix _us); points in time are microseconds since 1970 UTC.
 Quantities are exact integers: nothing passes through a float.
@@ -27,6 +27,39 @@ MS = 1_000
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
+
+# --- quoted text ----------------------------------------------------------------------------------
+
+_UNQUOTED = {
+    "\a": r"\a",
+    "\b": r"\b",
+    "\f": r"\f",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\v": r"\v",
+    '"': r"\"",
+    "\\": r"\\",
+}
+
+
+def go_quote(text: str) -> str:
+    """Text in quotes, as Go's %q prints it."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + "".join([_go_letter(letter) for letter in text]) + '"'
+
+
+def _go_letter(letter: str) -> str:
+    if letter in _UNQUOTED:
+        return _UNQUOTED[letter]
+    if letter.isprintable():
+        return letter
+    code = ord(letter)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
 
 # --- whole numbers --------------------------------------------------------------------------------
 
@@ -66,12 +99,12 @@ def whole_problem(text: str) -> str:
 
 def not_whole(text: str, by: str = "ParseInt") -> str:
     """What Go's `by` says of a text that `parse_whole` does not take."""
-    return f'strconv.{by}: parsing "{text}": {whole_problem(text)}'
+    return f"strconv.{by}: parsing {go_quote(text)}: {whole_problem(text)}"
 
 
 def not_unsigned(text: str, by: str = "ParseUint") -> str:
     """What Go's `by` says of a text that `parse_unsigned` does not take."""
-    return f'strconv.{by}: parsing "{text}": {unsigned_problem(text)}'
+    return f"strconv.{by}: parsing {go_quote(text)}: {unsigned_problem(text)}"
 
 
 # --- durations ------------------------------------------------------------------------------------

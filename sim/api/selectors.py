@@ -272,7 +272,7 @@ class _Parser:
 def _check_key(key: str) -> None:
     problems = qualified_name_problems(key)
     if problems:
-        raise SelectorError(f"<nil>: Invalid value: {_quoted(key)}: {'; '.join(problems)}")
+        raise SelectorError(f"<nil>: Invalid value: {go_quote(key)}: {'; '.join(problems)}")
 
 
 def qualified_name_problems(key: str) -> list[str]:
@@ -305,7 +305,7 @@ def _checked(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
     problems = []
     if operator in (GREATER, LESS) and parse_whole(values[0]) is None:
         rule = "for 'Gt', 'Lt' operators, the value must be an integer"
-        problems.append(f"values[0]: Invalid value: {_quoted(values[0])}: {rule}")
+        problems.append(f"values[0]: Invalid value: {go_quote(values[0])}: {rule}")
     for i, value in enumerate(values):
         wrong = []
         if len(value) > 63:
@@ -313,15 +313,10 @@ def _checked(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
         if value and not _NAME.fullmatch(value):
             wrong.append(_VALUE_RULE)
         if wrong:
-            problems.append(f"values[{i}][{key}]: Invalid value: {_quoted(value)}: {'; '.join(wrong)}")
+            problems.append(f"values[{i}][{key}]: Invalid value: {go_quote(value)}: {'; '.join(wrong)}")
     if problems:
         raise SelectorError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
     return Requirement(key, operator, values)
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 # --- field selectors ------------------------------------------------------------------------------

@@ -418,6 +418,9 @@ async def test_options_are_checked_in_the_order_of_each_verb() -> None:
 
         assert await code("PUT", "dryRun=x", "/n") == 422
         assert await code("POST", "dryRun=x") == 415
+        assert (await client.patch(f"{MAPS}/n?dryRun=x")).status_code == 406
+        odd = await client.get(f"{MAPS}?resourceVersionMatch=%08%C2%8D%C2%B2")
+        assert '"\\b\\u008d\u00b2"' in odd.json()["message"]
         yaml = {"Content-Type": "application/yaml"}
         assert await code("POST", "dryRun=x", body=b"a: [", **yaml) == 422
         assert await code("DELETE", "labelSelector=%25") == 400

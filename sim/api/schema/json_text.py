@@ -13,40 +13,11 @@ from math import isfinite
 from operator import is_
 from typing import Any
 
+from sim.units import go_quote as go_quote
+
 _LETTERS = re.compile(r'[^"\\\x00-\x1f]*')  # of a string, up to its end, an escape or a mistake
 END = "unexpected end of JSON input"
 GO_DEPTH_MAX = 10_000  # scanner.go: maxNestingDepth
-
-
-_UNQUOTED = {
-    "\a": r"\a",
-    "\b": r"\b",
-    "\f": r"\f",
-    "\n": r"\n",
-    "\r": r"\r",
-    "\t": r"\t",
-    "\v": r"\v",
-    '"': r"\"",
-    "\\": r"\\",
-}
-
-
-def go_quote(text: str) -> str:
-    """Text in quotes, as Go's %q prints it."""
-    if text.isprintable() and '"' not in text and "\\" not in text:
-        return f'"{text}"'
-    return '"' + "".join([_go_letter(letter) for letter in text]) + '"'
-
-
-def _go_letter(letter: str) -> str:
-    if letter in _UNQUOTED:
-        return _UNQUOTED[letter]
-    if letter.isprintable():
-        return letter
-    code = ord(letter)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 SUMMARY_BYTES = 30  # create.go: summarizeData(body, 30)

@@ -30,7 +30,7 @@ from sim.api.types import Obj, Reply
 from sim.api.verbs.call import Call, Refusal, Steps, bad_request, internal, unavailable
 from sim.ident import CONTINUE_TOKEN_VERSION
 from sim.options.gates import REMAINING_COUNT
-from sim.units import not_unsigned, not_whole, parse_unsigned, parse_whole
+from sim.units import go_quote, not_unsigned, not_whole, parse_unsigned, parse_whole
 
 INCONSISTENT = -1  # the revision in a token that continues at the present state
 Matches = Callable[[Obj], bool]
@@ -76,7 +76,7 @@ def check_match(options: Mapping[str, str], group: str, watching: bool = False) 
         texts.append("resourceVersionMatch is forbidden when continue is provided")
     causes = [_Cause("FieldValueForbidden", f"Forbidden: {text}") for text in texts]
     if match not in ("Exact", "NotOlderThan"):
-        text = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
+        text = f'Unsupported value: {go_quote(match)}: supported values: "Exact", "NotOlderThan", ""'
         causes.append(_Cause("FieldValueNotSupported", text))
     if match == "Exact" and rev == "0":
         text = 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
@@ -122,7 +122,7 @@ def parse_list_revision(text: str, stored: bool) -> int:
         return 0
     revision = parse_unsigned(text)
     if revision is None:
-        message = f'resourceVersion: Invalid value: "{text}": {not_unsigned(text)}'
+        message = f"resourceVersion: Invalid value: {go_quote(text)}: {not_unsigned(text)}"
         raise bad_request(f"invalid resource version: {message}") if stored else internal(message)
     return revision
 

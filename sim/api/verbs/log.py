@@ -19,6 +19,7 @@ from sim.api.schema.times import time_problem
 from sim.api.store import Get
 from sim.api.types import Obj, Reply
 from sim.api.verbs.call import Call, Refusal, Steps, bad_request, found, internal, is_true
+from sim.units import go_quote
 
 INT64_DIGITS = 19
 # The default of the option for the preferred types of node addresses.
@@ -123,7 +124,7 @@ def number_of(options: Mapping[str, str], name: str) -> int | None:
         return None
     digits = text.removeprefix("-")
     if not digits.isascii() or not digits.isdecimal():
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+        raise bad_request(f"strconv.ParseInt: parsing {go_quote(text)}: invalid syntax")
     if len(digits) > INT64_DIGITS:  # checked first, so that a text of any length is never converted
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+        raise bad_request(f"strconv.ParseInt: parsing {go_quote(text)}: value out of range")
     return int(text)

@@ -50,7 +50,7 @@ from sim.api.verbs.single import as_before, get, registry_key, update, update_ob
 from sim.api.verbs.token import request_token
 from sim.api.verbs.token_review import review_token
 from sim.options.gates import POD_DISRUPTION
-from sim.units import MS
+from sim.units import MS, go_quote
 
 # eviction.go, EvictionsRetry: 20 attempts at a write that conflicts, 0.5 s x (1..1.1) apart.
 EVICTION_TRIES_MAX = 20
@@ -87,7 +87,7 @@ def bind(call: Call) -> Steps:
     kind, node = target.get("kind", ""), target.get("name", "")
     wrong = []
     if kind not in ("", "Node"):
-        wrong.append(f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"')
+        wrong.append(f'target.kind: Unsupported value: {go_quote(kind)}: supported values: "Node", "<empty>"')
     if not node:
         wrong.append("target.name: Required value")
     if wrong:

@@ -62,6 +62,8 @@ PEER, OPENED = "orrery.peer", "orrery.opened"
 _BROWSERS = ("curl", "Wget", "Mozilla/5.0")  # clients that get pretty-printed answers by default
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 # Real seconds to throw away a body that is refused for its size: long enough for a busy machine.
+# Of creates and patches: refusals of the type of a body.
+_BEFORE_OPTIONS = (HTTPStatus.NOT_ACCEPTABLE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
 DISCARD_S = 2.0
 INLINE_MAX = 8 * 1024  # bytes of a body that is converted at once: a few milliseconds at most
 # Bytes of a resource above which it is compressed, and how hard (writers.go).
@@ -395,7 +397,7 @@ class Front:
             try:
                 body = await self._aside(len(raw), partial(json_text, names, target, content, raw, twice))
             except BadBody as refused:
-                if target.verb == "update" or refused.body["code"] != HTTPStatus.UNSUPPORTED_MEDIA_TYPE:
+                if target.verb == "update" or refused.body["code"] not in _BEFORE_OPTIONS:
                     check_options(names, target, content, exchange.query, raw)
                 raise
             if target.verb == "patch":

@@ -108,7 +108,7 @@ def _unsupported(field: str, shown: str, supported: str) -> _Cause:
 
 def _dry_run(values: list[str]) -> Iterator[_Cause]:
     if any(value != "All" for value in values):
-        shown = ", ".join(f'"{value}"' for value in values)
+        shown = ", ".join(go_quote(value) for value in values)
         yield _unsupported("dryRun", f"[]string{{{shown}}}", '"All"')
 
 
@@ -131,7 +131,7 @@ def _write(
     yield from _dry_run(dry_runs)
     level = options.get("fieldValidation", "")
     if level not in ("", "Ignore", "Strict", "Warn"):
-        yield _unsupported("fieldValidation", f'"{level}"', '"", "Ignore", "Strict", "Warn"')
+        yield _unsupported("fieldValidation", go_quote(level), '"", "Ignore", "Strict", "Warn"')
 
 
 def _delete(options: Mapping[str, str], dry_runs: list[str], body: bytes | None) -> Iterator[FieldError]:

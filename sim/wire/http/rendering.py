@@ -30,6 +30,7 @@ from sim.api.schema.resource import Resource
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, WatchEvent
 from sim.ident import Names
+from sim.units import go_quote
 from sim.wire.http import protobuf_encode
 from sim.wire.http.negotiation import PARTIAL, PARTIAL_LIST, TABLE, Form, NotAcceptable
 from sim.wire.http.yaml_json import dump_yaml
@@ -175,7 +176,7 @@ def check_included(view: View) -> None:
     """Raises NotAcceptable for a wrong includeObject of a Table; its body carries the code 400."""
     if view.form.kind == TABLE and view.include not in INCLUDE:
         text = (
-            f'Unable to convert to Table as requested: includeObject: Invalid value: "{view.include}": '
+            f"Unable to convert to Table as requested: includeObject: Invalid value: {go_quote(view.include)}: "
             "must be 'Metadata', 'Object', 'None', or empty"
         )
         raise NotAcceptable(status.bad_request(text))

@@ -57,7 +57,7 @@ def _validate_create(obj: Obj) -> Errors:
         lower = provisioner.lower()
         errors += [invalid("provisioner", lower, problem) for problem in text.qualified_name(lower)]
     errors += _parameter_errors(obj.get("parameters") or {})
-    if obj["reclaimPolicy"] not in POLICIES:
+    if obj["reclaimPolicy"] not in ("", *POLICIES):
         errors.append(unsupported("reclaimPolicy", obj["reclaimPolicy"], POLICIES))
     if obj["volumeBindingMode"] not in BINDING_MODES:
         errors.append(unsupported("volumeBindingMode", obj["volumeBindingMode"], BINDING_MODES))

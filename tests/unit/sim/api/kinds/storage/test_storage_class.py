@@ -25,6 +25,7 @@ def messages(obj: Obj) -> list[str]:
 def test_storage_class_gets_policy_and_binding_mode():
     assert made()["reclaimPolicy"] == "Delete"
     assert made()["volumeBindingMode"] == "Immediate"
+    assert messages(made(reclaimPolicy="")) == []  # as upstream, which stores it
 
 
 def test_storage_class_errors_come_in_upstream_order():
