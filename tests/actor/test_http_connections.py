@@ -62,7 +62,10 @@ async def test_upgrade_to_h2c_is_answered_in_http1() -> None:
         data = NAMED["an upgrade to h2c with settings that are no base64"]
         await stream.send_all(data)
         with trio.fail_after(5):
-            assert (await stream.receive_some()).startswith(b"HTTP/1.1 200 OK\r\n")
+            answer = await stream.receive_some()
+            while not answer.endswith(b"}"):
+                answer += await stream.receive_some()
+            assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
             assert await get(stream) == 200
 
 

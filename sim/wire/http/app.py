@@ -337,7 +337,7 @@ class Front:
                 negotiation.check_consumed(names, exchange.headers.get("content-type"), document.json_only)
                 negotiation.check_route(names, header, False, document.json_only)
             if document.json_only:
-                form = Form(names.media_json, pretty=routing.is_set(options, "pretty"))
+                form = Form(names.media_json, pretty=True)  # WriteRawJSON
             else:
                 form = negotiation.choose(names, header, options, convertible=False)
         except NotAcceptable as error:

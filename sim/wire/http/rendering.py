@@ -205,13 +205,15 @@ def check_form(view: View, reply: Reply) -> None:
 
 
 def encode(names: Names, form: Form, value: Any) -> bytes:
-    """A JSON value in the form's media type."""
+    """A JSON value in the form's media type; JSON ends with a line, unless it is printed prettily
+    (serializer/json/json.go: doEncode).
+    """
     if form.media == names.media_protobuf:
         return protobuf_encode.encode(value, names)
     if form.media == names.media_yaml:
         return dump_yaml(value)
     data = _encode(value)
-    return msgspec.json.format(data, indent=2) if form.pretty else data
+    return msgspec.json.format(data, indent=2) if form.pretty else data + b"\n"
 
 
 def prepare(view: View, reply: Reply) -> Callable[[], Answer]:
@@ -230,10 +232,10 @@ def _finish(view: View, reply: Reply, body: Any) -> Answer:
     form = view.form
     if not isinstance(body, bytes):
         data = encode(view.names, form, body)
-    elif form.pretty and form.media == view.names.media_json:
-        data = msgspec.json.format(body, indent=2)
-    else:
+    elif form.media != view.names.media_json:
         data = body
+    else:
+        data = msgspec.json.format(body, indent=2) if form.pretty else body + b"\n"
     return Answer(reply.code, form.media, data, reply.headers, reply.warnings)
 
 
