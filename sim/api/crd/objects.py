@@ -440,5 +440,6 @@ def _duplicates(schema: Structural, value: list[Json], at: str) -> Errors:
         text_of = msgspec.json.encode(what, order="deterministic")
         count = seen[text_of] = seen.get(text_of, 0) + 1
         if count == 2:
-            errors.append(duplicate(f"{at}[{i}]", Shown(shown_value(what))))
+            shown = "null" if what is None else Shown(shown_value(what))
+            errors.append(duplicate(f"{at}[{i}]", shown))
     return errors

@@ -33,6 +33,7 @@ from sim.api.types import Json, Obj
 
 # In upstream's order of discovery, which differs from that of other kinds.
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+ENDING_VERBS = ("delete", "deletecollection", "get", "list", "watch")
 SUB_VERBS = ("get", "patch", "update")
 _EMPTY: Obj = {}
 
@@ -80,6 +81,11 @@ class CustomResource(Resource):
     webhook: str = ""
     definition: Any = None
     reviews: Iterator[int] = field(default_factory=count, repr=False)
+
+    @property
+    def listed_verbs(self) -> tuple[str, ...]:
+        """See `Resource.listed_verbs`."""
+        return ENDING_VERBS if self.terminating else VERBS
 
     @property
     def structure(self) -> Structural:

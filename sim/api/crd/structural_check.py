@@ -321,6 +321,9 @@ def _number_errors(raw: Obj, value: Json, at: str) -> Iterator[FieldError]:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return
     step, most, least = _number(raw, "multipleOf"), _number(raw, "maximum"), _number(raw, "minimum")
+    if isinstance(value, int) and raw.get("type") == "number":
+        # Quirk: integers are compared with the integer part of a bound.
+        most, least = (None if bound is None else int(bound) for bound in (most, least))
     if step is not None and step > 0 and not _is_multiple(value, step):
         yield _invalid(at, value, f"should be a multiple of {go_float(step)}")
     if most is not None:

@@ -56,7 +56,7 @@ def _cell(column: Column, obj: Obj, now_us: int) -> Any:
     except ValueError:
         return None
     if not found or found[0] is None:
-        return None
+        return "<no value>" if found and column.type == "string" else None
     value = found[0]  # Quirk: only the first of several
     if column.type == "string":
         return _text(value)
@@ -66,7 +66,7 @@ def _cell(column: Column, obj: Obj, now_us: int) -> Any:
         return value if isinstance(value, bool) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if column.type == "integer" else value
+    return int(value) if column.type == "integer" else float(value)
 
 
 def _text(value: Json) -> str:
@@ -82,6 +82,8 @@ def _text(value: Json) -> str:
 def _age(value: Json, now_us: int) -> str | None:
     if not isinstance(value, str):
         return None
+    if not value:
+        return "<unknown>"
     try:
         return human_duration(now_us - parse_time(value))
     except (ValueError, OverflowError):

@@ -143,7 +143,7 @@ def _rows(r: Resource) -> list[Body]:
         "singularName": r.singular if r.custom else "",
         "namespaced": r.namespaced,
         "kind": r.kind,
-        "verbs": list(r.verbs),
+        "verbs": list(r.listed_verbs),
     }
     if r.short_names:
         main["shortNames"] = list(r.short_names)

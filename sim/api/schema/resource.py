@@ -75,6 +75,11 @@ class Resource:
     lifecycle: Lifecycle | None = None
     form: FormMaker | None = None
 
+    @property
+    def listed_verbs(self) -> tuple[str, ...]:
+        """The verbs that discovery lists."""
+        return tuple(self.verbs)
+
     def __repr__(self) -> str:
         return f"Resource({self.group_resource}/{self.version})"
 

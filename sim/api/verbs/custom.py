@@ -18,10 +18,9 @@ from msgspec.structs import replace
 
 from sim.api.crd.objects import at_path
 from sim.api.crd.served import CustomResource, Scale
-from sim.api.kinds.common.errors import invalid as bad_value
 from sim.api.ownership.field_sets import difference, of_paths
 from sim.api.schema import field_validation as fieldvalidation
-from sim.api.status import invalid, not_supported
+from sim.api.status import not_supported
 from sim.api.store import Get, Item
 from sim.api.types import Json, Obj, Reply
 from sim.api.verbs.body import subresource_kind
@@ -37,7 +36,7 @@ from sim.api.verbs.call import (
     read_patch,
 )
 from sim.api.verbs.scale import patched_scale, scale_body
-from sim.api.verbs.single import Record, unsupported_patch, update_object
+from sim.api.verbs.single import Record, registry_key, unsupported_patch, update_object
 
 _SCALE_TYPE = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:100"'
 
@@ -115,10 +114,12 @@ def write_scale(call: Call) -> Steps:
         if revision and revision != item.obj["metadata"]["resourceVersion"]:
             raise call.modified()
         replicas = _count(any_of(scale.get("spec")).get("replicas"))
-        path = _paths(call).replicas
-        if replicas < 0:
-            resource, error = call.resource, bad_value(path, replicas, "should be a non-negative integer")
-            raise Refusal.of(invalid(resource.group, resource.kind, call.request.name, [error]))
+        given, stored = any_of(scale.get("metadata")).get("uid"), item.obj["metadata"]["uid"]
+        if given and given != stored and call.request.verb == "update":
+            raise call.conflict(
+                f"StorageError: invalid object, Code: 4, Key: {registry_key(call)}, ResourceVersion: 0, "
+                f"AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {stored}"
+            )
         return _with(item.obj, _names(call), replicas)
 
     call.subresource = ""  # the object's own strategy runs, so the generation increases
@@ -180,9 +181,11 @@ def _given(call: Call, kind: Any) -> Obj:
     """
     try:
         body: Json = call.body()
-        return fieldvalidation.decode(kind, body if body is not None else {}).obj
+        decoded = fieldvalidation.decode(kind, body if body is not None else {}, call.field_validation)
     except (ValueError, fieldvalidation.DecodeError):
         raise bad_request(_SCALE_TYPE) from None
+    call.warnings += decoded.problems
+    return decoded.obj
 
 
 CUSTOM_SCALE: dict[str, Callable[[Call], Steps]] = {

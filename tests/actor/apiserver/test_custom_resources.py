@@ -225,6 +225,14 @@ async def test_replicas_of_a_scale_are_those_of_the_object_and_nobodys() -> None
         assert (await ask(p, of("update", "a", scale, subresource="scale"))).code == 200
         item = (await ask(p, of("get", "a"))).item
         assert item is not None and all("f:n" not in entry.fields["f:spec"] for entry in item.managed)
+        below = {**scale, "spec": {"replicas": -1}}
+        refused = await ask(p, of("update", "a", below, subresource="scale"))
+        assert (
+            refused.code == 422 and ".spec.n: Invalid value: -1: should be a non-negative" in refused.message
+        )
+        other = {**scale, "metadata": {"name": "a", "uid": "x"}}
+        refused = await ask(p, of("update", "a", other, subresource="scale"))
+        assert refused.code == 409 and "Precondition failed: UID in precondition: x" in refused.message
 
 
 async def test_a_status_may_hold_one_name_twice_and_is_nobodys_then() -> None:

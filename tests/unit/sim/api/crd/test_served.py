@@ -351,6 +351,26 @@ def test_a_key_that_is_no_value_is_refused_and_breaks_nothing() -> None:
     ]
 
 
+def test_discovery_of_a_terminating_definition_lists_reads_and_deletions() -> None:
+    (resource,) = resources_of(definition(version("v1", storage=True), true=(*ACCEPTED, "Terminating")))
+    assert resource.listed_verbs == ("delete", "deletecollection", "get", "list", "watch")
+    assert "create" in resource.verbs
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "cell"),
+    [
+        ("string", None, "<no value>"),
+        ("integer", None, None),
+        ("number", 9007199254740993, 9007199254740992),
+        ("date", "", "<unknown>"),
+    ],
+)
+def test_column_shows_odd_values_as_upstream(kind: str, value: Any, cell: Any) -> None:
+    resource = one(additionalPrinterColumns=[{"name": "A", "type": kind, "jsonPath": ".spec.a"}])
+    assert cells(resource, {"metadata": {"name": "w"}, "spec": {"a": value}}, 0, NAMING)[1] == cell
+
+
 def test_columns_are_those_of_the_definition() -> None:
     listed = [
         {"name": "A", "type": "string", "jsonPath": ".spec.l[*].x"},

@@ -60,6 +60,12 @@ INVALID, TYPE = "FieldValueInvalid", "FieldValueTypeInvalid"
             "FieldValueNotSupported",
             'Unsupported value: "b": supported values: "a", "1"',
         ),
+        (
+            {"type": "number", "maximum": 0.5},
+            1,
+            INVALID,
+            "Invalid value: 1: p in body should be less than or equal to 0",
+        ),
         ({"maxItems": 1}, [1, 2], "FieldValueTooMany", "Too many: 2: must have at most 1 items"),
         ({"minItems": 1}, [], INVALID, "Invalid value: 0: p in body should have at least 1 items"),
         (
@@ -91,6 +97,7 @@ def test_wrong_value_is_reported_in_upstreams_words(raw: Any, value: Any, reason
     [
         ({"type": "number"}, 3),
         ({"type": "integer"}, 3.0),
+        ({"type": "number", "minimum": 0.5}, 0),
         ({"type": "string", "nullable": True}, None),
         ({"x-kubernetes-int-or-string": True}, "5%"),
         ({"enum": [1]}, 1.0),
