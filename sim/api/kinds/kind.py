@@ -284,6 +284,8 @@ class Kind:
         deletions; None for the resource's own
     settle: (accepted object, names) -> what upstream's storage gives back for it, where its stored
         version changes it
+    converted_annotations: annotations that only the conversion to the version adds, so that forms
+        with metadata only lack them
     allocate: gives an object addresses and ports on its way into the store
         (`core.service.addresses`)
     """
@@ -311,6 +313,7 @@ class Kind:
     deletion: Deletion = Deletion()
     scaling: Scaling = Scaling()
     quota: QuotaUse | None = ONLY_COUNTED
+    converted_annotations: tuple[str, ...] = ()
     owned_across_versions: bool = False
     errors_in: str | None = None
     settle: Prepare | None = None

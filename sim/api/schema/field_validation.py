@@ -245,6 +245,15 @@ def conform(node: SchemaNode, value: Json, kind: str, converted: bool = False) -
     return _Walk(converted).conform(node, value, kind)
 
 
+def conform_noting_sent(
+    node: SchemaNode, value: Json, kind: str, converted: bool = False
+) -> tuple[Any, list[str], Sent]:
+    """As `conform`, and what Go remembers of the value."""
+    walk = _Walk(converted)
+    made, problems = walk.conform(node, value, kind)
+    return made, problems, Sent(walk.quantities, walk.emptied)
+
+
 def conform_part(node: SchemaNode, value: Json, at: str) -> tuple[Any, list[str]]:
     """As `conform`, for a value inside of an object that otherwise has no Go type.
 

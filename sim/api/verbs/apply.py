@@ -149,7 +149,7 @@ def _shown_kind(body: Obj) -> str:
     return f"{group}/{version}, Kind={_text(body.get('kind'))}"
 
 
-def _merged(kind: Resource, live: Obj, managed: Record, wanted: Configuration) -> Applied:
+def _merged(call: Call, kind: Resource, live: Obj, managed: Record, wanted: Configuration) -> Applied:
     """The typed outcome of an apply; raises the refusal that names its conflicts."""
     _check_live(kind, live, managed)
     if kind.custom and wanted.versions is not None:
@@ -163,7 +163,7 @@ def _merged(kind: Resource, live: Obj, managed: Record, wanted: Configuration) -
         return outcome._replace(obj=with_last_applied(live, wanted))
     if kind.custom:  # it has no Go type: a field that became empty is null, which validation judges
         return Applied(with_last_applied(outcome.obj, wanted), outcome.managed)
-    made, _ = fieldvalidation.conform(kind.schema, outcome.obj, kind.kind)
+    made, _, call.sent = fieldvalidation.conform_noting_sent(kind.schema, outcome.obj, kind.kind)
     if isinstance(made, fieldvalidation.DecodeError):
         raise internal(
             f"failed to convert new object ({_shown(wanted.obj)}) to proper version: unable to convert unstructured "
@@ -205,7 +205,7 @@ def _conversion(message: str) -> str:
 def _create(call: Call, wanted: Configuration) -> Steps:
     """The create of an apply to an absent object."""
     resource = call.resource
-    obj, record = _merged(resource, {}, (), wanted)
+    obj, record = _merged(call, resource, {}, (), wanted)
     metadata = any_of(obj.get("metadata"))
     check_name({**obj, "metadata": metadata}, call)
     uid = metadata.get("uid")
@@ -240,7 +240,7 @@ class _Merge:
 
     def change(self, item: Item) -> Obj:
         call, resource = self.call, self.call.resource
-        obj, record = _merged(resource, item.obj, item.managed, self.wanted)
+        obj, record = _merged(call, resource, item.obj, item.managed, self.wanted)
         if obj is not item.obj:
             check_name(obj, call)
             revision = obj["metadata"].get("resourceVersion") or ""
@@ -278,7 +278,7 @@ def applied_scale(call: Call, show: Callable[[Obj], Obj]) -> tuple[Callable[[Ite
 
     def merged_scale(item: Item) -> Obj:
         mine = managed_scale.of_scale(item.managed, kind.api_version)
-        made = _merged(kind, show(item.obj), mine, wanted)
+        made = _merged(call, kind, show(item.obj), mine, wanted)
         outcome[0] = managed_scale.of_workload(item.managed, made.managed, call.resource.api_version)
         return made.obj
 

@@ -120,7 +120,9 @@ def conform(call: Call, resource: Resource, obj: Obj, patched: Patched) -> Obj:
     elif not patched.converted and isinstance(obj, dict) and not obj.get("apiVersion"):
         return _unversioned(call, obj, patched)
     else:
-        made, problems = fieldvalidation.conform(resource.schema, obj, resource.kind, patched.converted)
+        made, problems, call.sent = fieldvalidation.conform_noting_sent(
+            resource.schema, obj, resource.kind, patched.converted
+        )
         wrong = patched.wrong or ("" if patched.converted else _kind_error(resource, obj))
         if not wrong and isinstance(made, fieldvalidation.DecodeError):
             wrong = made.message

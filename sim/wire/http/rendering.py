@@ -136,11 +136,14 @@ def typed(resource: Resource, item: Item) -> Obj:
 
 def partial(view: View, item: Item) -> Obj:
     """The metadata of an item as a PartialObjectMetadata."""
-    return {
-        "kind": PARTIAL,
-        "apiVersion": view.meta_version,
-        "metadata": whole(item)["metadata"],
-    }
+    metadata = whole(item)["metadata"]
+    added = view.resource.behavior.converted_annotations
+    annotations = metadata.get("annotations")
+    if added and annotations:
+        kept = {key: value for key, value in annotations.items() if key not in added}
+        metadata = {key: value for key, value in metadata.items() if key != "annotations"}
+        metadata |= {"annotations": kept} if kept else {}
+    return {"kind": PARTIAL, "apiVersion": view.meta_version, "metadata": metadata}
 
 
 def list_metadata(reply: Reply) -> Obj:

@@ -220,6 +220,7 @@ KIND = Kind(
         prepare_update=_prepare_update,
         prepare_status=_prepare_update,
     ),
+    converted_annotations=(GENERATION,),
     defaults=_fill_defaults,
     misread=_misread,
     validate_create=_validate_create,

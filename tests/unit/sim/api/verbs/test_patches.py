@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from sim.api.types import Reply
+from sim.ident import NAMES
+from sim.wire.http.negotiation import PARTIAL, Form
+from sim.wire.http.rendering import View, partial
 from tests.unit.sim.api.golden_api import Api, whole
 
 CORE = "/api/v1/namespaces/golden-ns"
@@ -139,3 +142,33 @@ def test_options_of_a_deletion_name_the_wrong_type_of_their_kind(api: Api) -> No
     reply = api.ask("DELETE", f"{CORE}/configmaps/m?dryRun=All", {"kind": 1})
     why = "json: cannot unmarshal number into Go struct field .kind of type string"
     assert (reply.code, says(reply)) == (500, f"couldn't get version/kind; json parse error: {why}")
+
+
+@pytest.mark.parametrize("media", [MERGE, STRATEGIC, "application/apply-patch+yaml"])
+def test_error_about_a_patched_object_shows_an_empty_map_as_it_was_sent(media: str) -> None:
+    api, path = Api(), "/apis/apps/v1/namespaces/golden-ns/daemonsets"
+    labels = {"a": "1"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    head = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d"}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    assert api.ask("PATCH", f"{path}/d?fieldManager=m", {**head, "spec": spec}, media).code in (201, 404)
+    if media in (MERGE, STRATEGIC):
+        assert api.ask("POST", path, {**head, "spec": spec}).code == 201
+        empty = {"$patch": "replace"} if media == STRATEGIC else {"a": None}
+        reply = api.ask("PATCH", f"{path}/d", {"spec": {"selector": {"matchLabels": empty}}}, media)
+    else:
+        spec = {**spec, "selector": {"matchLabels": {}}}
+        reply = api.ask("PATCH", f"{path}/d?fieldManager=m", {**head, "spec": spec}, media)
+    assert "v1.LabelSelector{MatchLabels:map[string]string{}, " in says(reply)
+
+
+def test_metadata_of_a_daemon_set_lacks_the_annotation_of_its_version() -> None:
+    api, path = Api(), "/apis/apps/v1/namespaces/golden-ns/daemonsets"
+    template = {"metadata": {"labels": {"a": "1"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"selector": {"matchLabels": {"a": "1"}}, "template": template}
+    made = api.ask("POST", path, {"metadata": {"name": "d"}, "spec": spec})
+    kind = api.scheme.resource("daemonsets")
+    view = View(NAMES["kubernetes"], kind, Form("application/json", PARTIAL), 0)
+    assert made.item is not None
+    assert whole(made)["metadata"]["annotations"] == {"deprecated.daemonset.template.generation": "1"}
+    assert "annotations" not in partial(view, made.item)["metadata"]
