@@ -304,7 +304,7 @@ class Machinery:
         run, metering = self._hook_run(call, obj, old, mutating), self._metering
         if metering.meters() is None:
             return run
-        operation, kind = operation_of(obj, old), ADMIT if mutating else VALIDATE
+        operation, kind = _operation(call, obj, old), ADMIT if mutating else VALIDATE
         # The plugins see an object that is deleted after the mutating webhooks: see `_check`.
         ends = obj is not None if mutating else not self._ends_with_charge(call, obj, old)
         if run is not None:
@@ -317,9 +317,7 @@ class Machinery:
         plural = self._hooks[mutating]
         if not plural or not self.view.list(plural):
             return None
-        operation = operation_of(obj, old)
-        if call.request.subresource in CONNECTING:
-            operation = "connect"
+        operation = _operation(call, obj, old)
         attributes = self._attributes(call, operation, obj or old or {}, old)
         if call.collected:
             attributes = msgspec.structs.replace(attributes, name="")
@@ -362,6 +360,11 @@ class Machinery:
         if not self._provides or not namespace or call.dry_run:
             return None
         return provision(call) if self.view.get("namespaces", "", namespace) is None else None
+
+
+def _operation(call: Call, obj: Obj | None, old: Obj | None) -> str:
+    """The operation that webhooks see."""
+    return "connect" if call.request.subresource in CONNECTING else operation_of(obj, old)
 
 
 def _served_versions(scheme: Scheme, resource: Resource) -> Sequence[Resource]:

@@ -15,9 +15,10 @@ from sim.api.admission.chain import plugin_names
 
 ADMIT, VALIDATE = "admit", "validate"
 _C, _CU, _U, _CUD = ("create",), ("create", "update"), ("update",), ("create", "update", "delete")
+_EVERY = (*_CUD, "connect")
 # For each plugin the operations of the mutating and of the validating pass.
 _HANDLED: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "AlwaysAdmit": (_CUD, _CUD),
+    "AlwaysAdmit": (_EVERY, _EVERY),
     "NamespaceAutoProvision": (_C, ()),
     "NamespaceLifecycle": (_CUD, ()),
     "NamespaceExists": ((), _CUD),
@@ -46,10 +47,10 @@ _HANDLED: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "CertificateSubjectRestriction": ((), _C),
     "DefaultIngressClass": (_C, ()),
     "DenyServiceExternalIPs": ((), _CU),
-    "MutatingAdmissionWebhook": (_CUD, ()),
-    "ValidatingAdmissionWebhook": ((), _CUD),
+    "MutatingAdmissionWebhook": (_EVERY, ()),
+    "ValidatingAdmissionWebhook": ((), _EVERY),
     "ResourceQuota": ((), _CU),
-    "AlwaysDeny": (_CUD, _CUD),
+    "AlwaysDeny": (_EVERY, _EVERY),
 }
 
 
