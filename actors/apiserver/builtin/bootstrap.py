@@ -102,7 +102,9 @@ def wanted(
     endpoints = kept_endpoints(None, [server_address], names)
     yield Wanted(ENDPOINTS, endpoints)
     yield Wanted(SLICES, slice_of(endpoints, names))
-    yield Wanted("configmaps", config_map(None, trust, names, now_us))
+    published = config_map(None, trust, names, now_us)
+    if published is not None:
+        yield Wanted("configmaps", published)
 
 
 def namespaces(names: Names) -> list[Obj]:

@@ -74,13 +74,15 @@ class TrustingServer(RequestServer, Protocol):
 # --- decisions ------------------------------------------------------------------------------------
 
 
-def config_map(found: Obj | None, required: Mapping[str, str], names: Names, now_us: int) -> Obj:
-    """The ConfigMap with the required data; `found` itself if it holds that already."""
+def config_map(found: Obj | None, required: Mapping[str, str], names: Names, now_us: int) -> Obj | None:
+    """The ConfigMap with the required data; `found` itself if it holds that already: there is none
+    while there is nothing to publish.
+    """
     made = found or {
         "metadata": {"name": names.config_map_authentication, "namespace": names.system_namespace}
     }
     data = combined(made.get("data") or {}, required, now_us)
-    return made if data == (made.get("data") or {}) else {**made, "data": data}
+    return found if data == (made.get("data") or {}) else {**made, "data": data}
 
 
 def combined(existing: Mapping[str, str], required: Mapping[str, str], now_us: int) -> dict[str, str]:
@@ -160,7 +162,7 @@ class AuthorityKeeper:
         found = None if item is None else item.obj
         server = self._server
         wanted = config_map(found, server.trust.data, server.scheme.names, self._ctx.wall_us())
-        if wanted is found:
+        if wanted is None or wanted is found:
             return
         verb = "create" if found is None else "update"
         write(server, verb, "configmaps", wanted, self._written)

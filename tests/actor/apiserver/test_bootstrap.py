@@ -316,10 +316,14 @@ def _authorities(p: Plane) -> dict[str, str]:
 async def test_authority_of_clients_is_published_and_restored() -> None:
     pem = Authority("a").pem.decode()
     async with plane() as p:
-        assert _authorities(p) == {}
+        place = "configmaps", N.config_map_authentication, N.system_namespace
+        assert _item(p, *place) is None  # there is nothing to publish
         p.server.trust.data = {CLIENT_CA: pem}
         await p.run(SECOND)
         assert _authorities(p) == {CLIENT_CA: pem}
+        made = _item(p, *place)
+        assert made is not None
+        assert [entry.manager for entry in made.managed] == [N.component("apiserver")]
         await _delete(p, "configmaps", N.config_map_authentication, N.system_namespace)
         await p.run(SECOND)
         assert _authorities(p) == {CLIENT_CA: pem}
