@@ -14,6 +14,11 @@ from __future__ import annotations
 import signal
 from types import FrameType
 
+from sim.wire.stack import make_room
+
+# Once, at the begin: Hypothesis refuses a limit of calls that changes while a test runs.
+make_room()
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
