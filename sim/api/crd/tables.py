@@ -66,7 +66,10 @@ def _cell(column: Column, obj: Obj, now_us: int) -> Any:
         return value if isinstance(value, bool) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if column.type == "integer" else float(value)
+    if column.type == "integer":
+        return int(value)
+    number = float(value)
+    return int(number) if isinstance(value, int) else number
 
 
 def _text(value: Json) -> str:

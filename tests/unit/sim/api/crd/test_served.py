@@ -363,12 +363,14 @@ def test_discovery_of_a_terminating_definition_lists_reads_and_deletions() -> No
         ("string", None, "<no value>"),
         ("integer", None, None),
         ("number", 9007199254740993, 9007199254740992),
+        ("number", 5, 5),
         ("date", "", "<unknown>"),
     ],
 )
 def test_column_shows_odd_values_as_upstream(kind: str, value: Any, cell: Any) -> None:
     resource = one(additionalPrinterColumns=[{"name": "A", "type": kind, "jsonPath": ".spec.a"}])
-    assert cells(resource, {"metadata": {"name": "w"}, "spec": {"a": value}}, 0, NAMING)[1] == cell
+    shown = cells(resource, {"metadata": {"name": "w"}, "spec": {"a": value}}, 0, NAMING)[1]
+    assert shown == cell and type(shown) is type(cell)
 
 
 def test_columns_are_those_of_the_definition() -> None:
