@@ -74,7 +74,7 @@ WITHOUT_EFFECT = refusals(
         "a simulated API server has no such part": """
             apiserver-count audit-webhook-batch-initial-backoff delete-collection-workers
             enable-aggregator-routing aggregator-reject-forwarding-redirect tracing-config-file
-            endpoint-reconciler-type send-retry-after-while-not-ready-once
+            endpoint-reconciler-type
         """,
     }
 )
