@@ -3,8 +3,8 @@
 Turns the body of a request into one in which the value of such a field knows its text, and such a
 value into the texts of answers and comparisons.
 
-Holds: a value that knows its text is an ordinary map or list to all other code; a copy of it forgets
-the text, and then has that of Go's encoder.
+Holds: a value that knows its text is an ordinary map or list to all other code; a copy of it
+forgets the text, and then has that of Go's encoder.
 
 Mirrors  apimachinery v1.25 pkg/runtime/{extension,converter}.go, golang encoding/json (Compact).
 Differs  the text of a number, a string or a truth value alone is not kept: `1.0` becomes 1.0.

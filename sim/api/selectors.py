@@ -439,7 +439,7 @@ def parse_fields(resource: Resource, text: str) -> FieldSelector:
 
 
 def check_fields(text: str) -> None:
-    """Raises SelectorError if the text is no field selector, of whatever resource."""
+    """Raises SelectorError if the text is not a field selector of any resource."""
     if text:
         _terms(text)
 

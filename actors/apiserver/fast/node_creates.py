@@ -6,7 +6,7 @@ that one agent owns of its Lease or CSINode into that of another.
 
 Holds: two bodies of one shape differ only in valid names, the uid of the Node, addresses, the
 description of the machine and times.  Defaults, admission and validation do not depend on these,
-field ownership depends on the uid alone, and a body from inside the simulation is stored as it is.
+field ownership depends on the uid alone, and a body from inside the simulation is stored unchanged.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _add_metadata(words: Words, metadata: Obj, name: str, namespace: str) -> str
 
 
 def _is_uid(uid: Any) -> bool:
-    """True for a text that JSON spells as it is."""
+    """True for a text that JSON writes without escapes."""
     return type(uid) is str and uid.replace("-", "").isalnum()
 
 

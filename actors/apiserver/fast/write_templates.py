@@ -133,7 +133,8 @@ class Plans:
         self._csi_nodes: Resource = registry.scheme.resource("csinodes")
         self._lanes = server.lanes
         self._created: dict[Key, Created] = {}
-        self._registered: dict[Key, tuple[Created, str]] = {}  # of node agents, with the uid of its owner
+        # Of node agents, with the uid of their owner.
+        self._registered: dict[Key, tuple[Created, str]] = {}
         self._told: dict[Key, Created] = {}  # of events, by the shape that their recorder gives
         self._patched: dict[Key, Patched] = {}
         self._shapes: dict[Key, shapes.Shape] = {}

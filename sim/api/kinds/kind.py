@@ -158,8 +158,8 @@ class Strategy:
     graceful: True if deletion waits for a grace period
         default_propagation: the propagation policy of a delete that names none; "Unsupported" if a
             delete never heeds dependents
-    named_by_uid: True if a new object without a name gets an identifier as its name, whatever its
-        generateName
+    named_by_uid: True if a new object without a name gets an identifier as its name, even if it
+        has a generateName
     fill_named: defaults that depend on the naming set, filled in when an object is created
     prepare_create, prepare_update, prepare_status: change an object before it is validated and
         stored

@@ -413,7 +413,7 @@ def found(answer: Answer) -> Item | None:
 
 
 def read_patch(call: Call, read: Callable[[], T]) -> Generator[Op, Answer, T]:
-    """What `read` makes of a body; of a patch that it refuses, the object is looked for first, since
+    """What `read` makes of a body.  If it refuses a patch, the object is looked for first, since
     upstream reads a patch once it has the object (registry/store.go: Update).
     """
     try:

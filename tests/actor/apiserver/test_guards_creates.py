@@ -121,7 +121,7 @@ def put(*path: Any) -> Callable[[Obj], object]:
 
 
 def renamed(name: Any) -> Callable[[Obj], object]:
-    """A change of a Node's name wherever it stands."""
+    """A change of a Node's name wherever it occurs."""
 
     def change(body: Obj) -> None:
         body["metadata"] |= {"name": name, "labels": {"host": name, "zone": "a"}}

@@ -149,7 +149,8 @@ async def test_autoscaling_asks_the_servers_of_registered_metrics_apis() -> None
             "target": {"type": "Value", "value": "30"},
         },
     }
-    spec = {**SCALER["spec"], "maxReplicas": 9, "metrics": [external, of_object]}  # type: ignore[dict-item]
+    base: dict[str, Any] = SCALER["spec"]  # type: ignore[assignment]
+    spec = {**base, "maxReplicas": 9, "metrics": [external, of_object]}
     async with Cluster(plain_plan(2, "kubernetes", 0, ()), seed=1) as cluster:
 
         def active() -> tuple[str, str]:

@@ -63,7 +63,7 @@ def _errors(name: str, spec: Obj, fixed: Mapping[str, Obj], show: Any) -> Errors
 
 
 def _bare(value: Any) -> Any:
-    """The value without empty members, which Semantic.DeepEqual does not tell from absent ones."""
+    """The value without empty members, which Semantic.DeepEqual treats as absent."""
     if isinstance(value, dict):
         kept = {key: _bare(each) for key, each in value.items()}
         return {key: each for key, each in kept.items() if each not in (None, [], "", 0, False)}

@@ -13,7 +13,7 @@ KIND = "ControllerRevision"
 
 
 def revision(data: str) -> Any:
-    """A revision as it is read from a body with these data."""
+    """A revision that is read from a body with these data."""
     body = b'{"metadata":{"name":"r"},"data":%b,"revision":1}' % data.encode()
     return with_text(KIND, {"kind": KIND, **msgspec.json.decode(body)}, body)
 

@@ -116,7 +116,8 @@ def test_large_pages_are_requested_periodically_in_large_runs_only(monkeypatch: 
     resident_mib, system = LEAST_MIB - 1.0, Pretended()
     pages = LargePages(lambda: resident_mib, lambda: system)
     asked = []
-    for now_s, resident_mib in ((2.9, 200), (3.0, 63), (3.9, 64), (4.0, 64), (4.9, 200), (5.0, 200)):  # noqa: B007
+    looks = ((2.9, 200), (3.0, 63), (3.9, 64), (4.0, 64), (4.9, 200), (5.0, 200))
+    for now_s, resident_mib in looks:  # noqa: B007
         pages.look()
         asked.append(len(system.asked))
     assert asked == [0, 0, 0, 2, 2, 4]

@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import importlib.metadata
 import json
 import re
 import sys
@@ -69,9 +70,9 @@ def test_packed_scripts_hold_vega_embed() -> None:
 
 def test_checkout_without_the_package_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(_: str) -> str:
-        raise scripts.importlib.metadata.PackageNotFoundError
+        raise importlib.metadata.PackageNotFoundError
 
-    monkeypatch.setattr(scripts.importlib.metadata, "version", missing)
+    monkeypatch.setattr(importlib.metadata, "version", missing)
     with pytest.raises(InputError, match="vl-convert-python"):
         scripts.packed_scripts.__wrapped__()
 
