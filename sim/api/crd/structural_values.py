@@ -166,6 +166,26 @@ def typed_metadata(obj: Obj) -> tuple[Obj, list[str]]:
     return (obj if made == given else {**obj, "metadata": made}), _unknown(problems)
 
 
+def with_fitting_metadata(obj: Obj) -> Obj:
+    """An object without the members of its metadata that have a wrong type, which upstream drops
+    when it reads a stored object (schema/objectmeta/coerce.go).  Raises BadPart if the metadata are
+    not a map.
+    """
+    try:
+        return typed_metadata(obj)[0]
+    except BadPart:
+        given = obj["metadata"]
+        if not isinstance(given, dict):
+            raise
+    kept: Obj = {}
+    for name, value in given.items():
+        try:
+            kept |= typed_metadata({"metadata": {name: value}})[0]["metadata"]
+        except BadPart:
+            continue
+    return {**obj, "metadata": kept}
+
+
 def _unknown(problems: list[str]) -> list[str]:
     """The paths of unknown fields; duplicates are reported where the text is available."""
     head = 'unknown field "'

@@ -40,6 +40,7 @@ from sim.api.admission.webhooks.review import (
     verdict_of,
     version_of,
 )
+from sim.api.crd.structural_values import BadPart, with_fitting_metadata
 from sim.api.generated_names import new_uid
 from sim.api.patch.json_patches import PatchError, json_patch
 from sim.api.review_forms import BadReview, decoded_review
@@ -165,9 +166,14 @@ def _call_mutating(
 
 
 def _decoded(resource: Resource, patched: Obj) -> Obj:
-    """A patched object as its Go type has it: without unknown fields."""
+    """A patched object as its Go type has it: without unknown fields, and a custom one without
+    metadata of wrong types.
+    """
     if resource.custom:
-        return patched
+        try:
+            return with_fitting_metadata(patched)
+        except BadPart as error:
+            raise Refusal.of(status.internal_error(str(error))) from None
     made, _ = conform(resource.schema, patched, resource.kind)
     if isinstance(made, DecodeError):
         raise Refusal.of(status.internal_error(made.message))

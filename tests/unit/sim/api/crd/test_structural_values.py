@@ -12,6 +12,7 @@ from sim.api.crd.structural_values import (
     defaulted,
     pruned,
     typed_metadata,
+    with_fitting_metadata,
     with_typed_parts,
     without_nulls,
 )
@@ -130,6 +131,13 @@ def test_metadata_is_that_of_any_object() -> None:
         BadPart, match=r"cannot unmarshal number into Go struct field ObjectMeta\.labels of type string"
     ):
         typed_metadata({"metadata": {"labels": {"a": 1}}})
+
+
+def test_metadata_of_wrong_types_are_left_out_of_what_a_webhook_has_patched() -> None:
+    given = {"metadata": {"name": "a", "labels": {"a": 1}, "annotations": {"b": "c"}}, "x": 1}
+    assert with_fitting_metadata(given) == {"metadata": {"name": "a", "annotations": {"b": "c"}}, "x": 1}
+    with pytest.raises(BadPart):
+        with_fitting_metadata({"metadata": []})
 
 
 def test_embedded_objects_have_metadata_too() -> None:
