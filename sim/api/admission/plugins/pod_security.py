@@ -106,7 +106,6 @@ class PodSecurity:
         self._apparmor = names.annotation_apparmor_prefix
         self._seccomp = names.annotation_seccomp_pod
         self._seccomp_of_container = names.annotation_seccomp_container_prefix
-        self._seccomp = names.annotation_seccomp_container_prefix
         self._defaults, self._exempt = limits
         self._privileged = all(each.level == PRIVILEGED for each in self._defaults.values())
 
@@ -146,7 +145,7 @@ class PodSecurity:
         if not isinstance(spec, dict):
             return None
         old = attributes.old if plural == "pods" else None
-        if old is not None and not is_significant(old, obj, self._seccomp):
+        if old is not None and not is_significant(old, obj, self._seccomp_of_container):
             return None
         if spec.get("runtimeClassName") in self._exempt.runtime_classes:
             self._note(attributes, "exempt", "runtimeClass")

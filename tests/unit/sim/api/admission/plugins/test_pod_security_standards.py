@@ -179,6 +179,15 @@ def test_a_pod_below_the_standard_is_refused_and_warned_of_if_let_in() -> None:
     assert asked.warnings == []
 
 
+def test_annotations_of_profiles_are_read_for_a_pod_and_for_its_containers() -> None:
+    for key in (NAMESET.annotation_seccomp_pod, f"{NAMESET.annotation_seccomp_container_prefix}c"):
+        noted = pod()
+        noted["metadata"]["annotations"] = {key: "unconfined"}
+        asked = asks("pods")
+        PodSecurity(NAMESET).validate(asked, noted, view(warn="baseline", warn_version="v1.0"))
+        assert f'forbidden annotation {key}="unconfined"' in asked.warnings[0]
+
+
 def test_of_a_template_one_is_warned_and_no_more() -> None:
     deployment = {"metadata": {"name": "w"}, "spec": {"template": {"spec": spec(hostPID=True)}}}
     asked = asks("deployments")
