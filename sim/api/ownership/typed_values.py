@@ -16,14 +16,18 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from sim.api.ownership.differences import path_element
 from sim.api.ownership.field_sets import LEAF, SELF, Tree, intern, is_member
 from sim.api.schema.field_schemas import SchemaNode
 from sim.api.types import Json, Obj
+from sim.remembered import cached
 
 _NUMBERS = ("integer", "number")
+# Adds the errors of a value at a place to the last argument.
+Check = Callable[[SchemaNode, Json, str, list[str]], None]
 
 
 def is_list(node: SchemaNode) -> bool:
@@ -50,7 +54,38 @@ def name_errors(node: SchemaNode, value: Json) -> list[str]:
     """Those type errors that an object of a Go type can have: items without a name, or with one
     name.
     """
-    return [text for text in type_errors(node, value) if "duplicate entries" in text or ": element " in text]
+    found: list[str] = []
+    _check_names(node, value, "", found)
+    return found
+
+
+def _check_names(node: SchemaNode, value: Json, at: str, found: list[str]) -> None:
+    """As `_check` for well-typed values, of which only those that hold named items are visited."""
+    if isinstance(value, list):
+        if node.items is not None:
+            _check_items(node, value, at, found, _check_names)
+    elif isinstance(value, dict):
+        known = node.properties
+        for key, below in value.items():
+            schema = known.get(key) or node.values
+            if below and schema is not None and _holds_names(schema):
+                _check_names(schema, below, f"{at}.{key}", found)
+
+
+@cached(16384)
+def _holds_names(node: SchemaNode) -> bool:
+    """True if a list below this place, or at it, has items that are owned separately."""
+    seen: set[SchemaNode] = set()
+    todo: list[SchemaNode | None] = [node]
+    while todo:
+        each = todo.pop()
+        if each is None or each in seen:
+            continue
+        if is_list(each):
+            return True
+        seen.add(each)
+        todo += (*each.properties.values(), each.values, each.items)
+    return False
 
 
 def _check(node: SchemaNode, value: Json, at: str, found: list[str]) -> None:
@@ -65,7 +100,7 @@ def _check(node: SchemaNode, value: Json, at: str, found: list[str]) -> None:
             wrong = f"expected map, got &{{{go_value(value)}}}"
     elif node.type == "array":
         if isinstance(value, list):
-            _check_items(node, value, at, found)
+            _check_items(node, value, at, found, _check)
         else:
             wrong = f"expected list, got &{{{go_value(value)}}}"
     elif node.type == "string":
@@ -92,13 +127,14 @@ def _check_fields(node: SchemaNode, value: Obj, at: str, found: list[str]) -> No
         _check(schema, below, f"{at}.{key}", found)
 
 
-def _check_items(node: SchemaNode, value: list[Json], at: str, found: list[str]) -> None:
+def _check_items(node: SchemaNode, value: list[Json], at: str, found: list[str], check: Check) -> None:
     below = node.items
     if below is None:
         return
+    deeper = check is _check or _holds_names(below)
     if not is_list(node):
         for i, item in enumerate(value):
-            _check(below, item, f"{at}[{i}]", found)
+            check(below, item, f"{at}[{i}]", found)
         return
     seen: set[str] = set()
     are_texts = below.type == "string" and not node.list_map_keys
@@ -117,7 +153,8 @@ def _check_items(node: SchemaNode, value: list[Json], at: str, found: list[str])
         if name in seen:
             found.append(f"{at}: duplicate entries for key {element_text(name)}")
         seen.add(name)
-        _check(below, item, at + element_text(name), found)
+        if deeper:
+            check(below, item, at + element_text(name), found)
 
 
 def _misnamed(node: SchemaNode, item: Json) -> str:
