@@ -13,18 +13,12 @@ from sim.api.schema.resource import Resource
 from sim.api.store import Delete, Get, Op, Page, Put, Range
 from sim.api.types import Reply
 from sim.api.verbs.call import Steps
+from sim.api.verbs.single import STORED_AS
 from sim.api.watch.cache_watch import CacheWatch
 from sim.kernel import Kernel
 from sim.kernel.meters import Meters
 from sim.units import SECOND
 
-PREFIXES = {
-    "replicationcontrollers": "controllers",
-    "endpoints": "services/endpoints",
-    "services": "services/specs",
-    "nodes": "minions",
-    "ingresses": "ingress",
-}
 GROUPED = ("customresourcedefinitions", "apiservices")
 LISTS, CACHED_LISTS = "apiserver_storage_list_", "apiserver_cache_list_"
 
@@ -85,7 +79,7 @@ def prefix_of(resource: Resource) -> str:
     """
     if resource.custom or resource.rule in GROUPED:
         return f"/{resource.group}/{resource.plural}"
-    return "/" + PREFIXES.get(resource.plural, resource.plural)
+    return "/" + STORED_AS.get(resource.plural, resource.plural)
 
 
 def _operation(op: Op) -> str:

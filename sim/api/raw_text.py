@@ -23,7 +23,7 @@ from sim.api.types import Json, Obj
 
 # Fields of this type, by kind: those of the fixed kinds that are stored.
 FIELDS = {"ControllerRevision": "data"}
-WHOLE_MAX = 1e21  # below, Go writes whole numbers without an exponent
+_WHOLE_MAX = 1e21  # below, Go writes whole numbers without an exponent
 
 _GAPS = re.compile(rb'("(?:[^"\\]++|\\.)*+")|[ \t\r\n]++', re.DOTALL)
 
@@ -122,6 +122,9 @@ def _of_maps(value: Json) -> Json:
         return {key: _of_maps(value[key]) for key in sorted(value)}
     if isinstance(value, list):
         return [_of_maps(below) for below in value]
-    if isinstance(value, float) and value.is_integer() and abs(value) < WHOLE_MAX:
-        return int(value)
-    return value
+    return go_number(value) if isinstance(value, float) else value
+
+
+def go_number(value: float) -> int | float:
+    """A float as Go's encoder of JSON writes it: a whole one has neither point nor exponent."""
+    return int(value) if value.is_integer() and abs(value) < _WHOLE_MAX else value

@@ -127,14 +127,19 @@ def _cause_body(cause: Cause) -> Body:
     return {"reason": cause.reason, "message": cause.message, "field": cause.field or "<nil>"}
 
 
-def invalid_object(resource: Resource, name: str, causes: Sequence[Cause]) -> Body:
-    """422 for an object of a resource.
+def error_group(resource: Resource) -> str:
+    """The group of the kind in messages about its objects.
 
     Quirk: an Event belongs to the core group here, also if it was sent to the other one; Ingresses
     and NetworkPolicies belong to the group in which they were introduced (`Kind.errors_in`).
     """
     named = resource.behavior.errors_in
-    return invalid(resource.group if named is None else named, resource.kind, name, causes)
+    return resource.group if named is None else named
+
+
+def invalid_object(resource: Resource, name: str, causes: Sequence[Cause]) -> Body:
+    """422 for an object of a resource."""
+    return invalid(error_group(resource), resource.kind, name, causes)
 
 
 def forbidden(

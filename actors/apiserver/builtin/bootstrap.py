@@ -41,7 +41,6 @@ from sim.api.store import Managed
 from sim.api.types import Obj
 from sim.api.verbs.call import Registry
 from sim.ident import Names
-from sim.options.gates import SERVER_SIDE_APPLY, is_on
 from sim.units import SECOND, format_time
 
 # pkg/apis/scheduling/types.go: SystemCriticalPriority and one thousand above it.
@@ -190,8 +189,7 @@ def _created(
     now_us = registry.wall_us()
     obj = prepared(resource, registry, each.obj)
     manager = each.manager or registry.names.component("apiserver")
-    tracks = is_on(registry.gates, SERVER_SIDE_APPLY)
-    writer = ownership.Writer(manager, resource.api_version, now_us // SECOND, tracks=tracks)
+    writer = ownership.Writer(manager, resource.api_version, now_us // SECOND, tracks=registry.tracks)
     reset = ownership.reset_fields(resource.rule, "", resource.behavior.strategy.status)
     owners = ownership.on_create(resource.schema, obj, writer, reset)
     drawn = resource.kind in DRAWN and not each.added

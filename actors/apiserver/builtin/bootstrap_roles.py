@@ -23,7 +23,6 @@ from sim.api.schema.resource import Resource
 from sim.api.store import Delete, Item, Managed
 from sim.api.types import Obj
 from sim.api.verbs.call import Registry
-from sim.options.gates import SERVER_SIDE_APPLY, is_on
 from sim.units import SECOND, format_time
 
 
@@ -51,10 +50,9 @@ _templates: dict[tuple[tuple[str, tuple[str, ...]], bool], list[_Template]] = {}
 def bootstrap_roles(registry: Registry, store: LocalStore) -> None:
     """Create the roles and bindings that are missing, and add to others what they lack."""
     chosen = registry.names.naming, tuple(gate for gate in OF_RULES if gate in registry.gates)
-    tracks = is_on(registry.gates, SERVER_SIDE_APPLY)
-    templates = _templates.get((chosen, tracks))
+    templates = _templates.get((chosen, registry.tracks))
     if templates is None:
-        templates = _templates[chosen, tracks] = [
+        templates = _templates[chosen, registry.tracks] = [
             _template(registry, plural, expected) for plural, expected in bootstrap_policy(*chosen).objects()
         ]
     now_us = registry.wall_us()
@@ -65,7 +63,7 @@ def bootstrap_roles(registry: Registry, store: LocalStore) -> None:
         if item is not None:
             _top_up(registry, store, template, item)
             continue
-        fields = id(template.owners[0].fields) if tracks else 0
+        fields = id(template.owners[0].fields) if registry.tracks else 0
         if fields not in owners:
             owners[fields] = _at(template.owners, time_s)
         _create(store, template, created, owners[fields])
@@ -89,8 +87,8 @@ def _template(registry: Registry, plural: str, expected: Obj) -> _Template:
 
 
 def _writer(registry: Registry, resource: Resource, time_s: int) -> ownership.Writer:
-    manager, tracks = registry.names.component("apiserver"), is_on(registry.gates, SERVER_SIDE_APPLY)
-    return ownership.Writer(manager, resource.api_version, time_s, tracks=tracks)
+    manager = registry.names.component("apiserver")
+    return ownership.Writer(manager, resource.api_version, time_s, tracks=registry.tracks)
 
 
 def _at(owners: tuple[Managed, ...], time_s: int) -> tuple[Managed, ...]:

@@ -17,7 +17,7 @@ from collections import deque
 from actors.apiserver.caches.watch_caches import Caches
 from actors.apiserver.ports import LocalStore
 from actors.apiserver.queue_metering import DISCOVERY, OPENAPI, OPENAPI_V3, count_syncs
-from sim.api.crd.definition_lifecycle import ESTABLISHED
+from sim.api.crd.definition_lifecycle import ESTABLISHED, is_true
 from sim.api.crd.served import CustomResource, Served
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Change, Page, Range
@@ -87,7 +87,8 @@ class Definitions:
             return
         count_syncs(self._kernel, self._name, DISCOVERY, OPENAPI, OPENAPI_V3)
         before, after = self._found.get(change.item.key), None if change.deleted else change.item.obj
-        was, now = before is not None and is_served(before), after is not None and is_served(after)
+        was = before is not None and is_true(before, ESTABLISHED)
+        now = after is not None and is_true(after, ESTABLISHED)
         reason = "update" if was and now else "add" if now else "remove"
         known = after or before
         if known is None or not (was or now):
@@ -116,12 +117,6 @@ class Definitions:
                 cache = self._caches.of(resource)
                 cache.restart()
                 timers.call_at(timers.now_us() + DRAIN_US, _end, cache.watches())
-
-
-def is_served(definition: Obj) -> bool:
-    """True if a definition is established."""
-    conditions = (definition.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == ESTABLISHED and each["status"] == "True" for each in conditions)
 
 
 def _end(watches: list[CacheWatch]) -> None:

@@ -198,8 +198,7 @@ class EndpointSliceLoop:
         if kernel.meters is None:
             return
         written = [*changes.create, *changes.update]
-        names = {piece["metadata"].get("name") for piece in (*changes.update, *changes.delete)}
-        moved = moves((piece for piece in pieces if piece["metadata"]["name"] in names), written)
+        moved = moves(pieces, written, changes.delete)
         observe(kernel, f"{PREFIX}endpoints_added_per_sync", moved.added)
         observe(kernel, f"{PREFIX}endpoints_removed_per_sync", moved.removed)
         topology = "Auto" if hinted else "Disabled"

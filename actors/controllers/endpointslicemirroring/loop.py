@@ -113,9 +113,7 @@ class EndpointSliceMirroringLoop:
         kernel = self.env.ctx.kernel
         if kernel.meters is None:
             return
-        names = {piece["metadata"].get("name") for piece in (*changes.update, *changes.delete)}
-        gone = (piece for piece in pieces if piece["metadata"]["name"] in names)
-        moved = moves(gone, [*changes.create, *changes.update])
+        moved = moves(pieces, [*changes.create, *changes.update], changes.delete)
         observe(kernel, f"{PREFIX}addresses_skipped_per_sync", skipped)
         observe(kernel, f"{PREFIX}endpoints_added_per_sync", moved.added)
         observe(kernel, f"{PREFIX}endpoints_updated_per_sync", moved.updated)

@@ -512,10 +512,9 @@ class JobLoop:
             needed = True
         state.job = {**state.job, "status": status}
         if needed:
-            refused = await self._write(state)
+            refused = await self._write_counted(state, status_of(seen))
             if refused is not None:
                 return refused
-            self._count_pods(state.job, status_of(seen))
         counted = status_of(state.job)
         freed, error = await self._remove_finalizers(state.key, count.free)
         for uid in freed:
@@ -527,16 +526,21 @@ class JobLoop:
             "status": {**state.job["status"], "uncountedTerminatedPods": left.as_status()},
         }
         if error is not None:
-            refused = await self._write(state) if needed else None
-            if needed and refused is None:
-                self._count_pods(state.job, counted)
+            refused = await self._write_counted(state, counted) if needed else None
             return refused or error
         if state.end is not None and not count.full and left == decide.Uncounted():
             self._finish(state, state.end)
             needed = True
-        refused = await self._write(state) if needed else None
-        if needed and refused is None:
-            self._count_pods(state.job, counted)
+        return await self._write_counted(state, counted) if needed else None
+
+    async def _write_counted(self, state: _SyncState, before: Mapping[str, Any]) -> str | None:
+        """Write the status; its finished pods are counted for metrics if that succeeds.
+
+        before: the status that the cluster has
+        """
+        refused = await self._write(state)
+        if refused is None:
+            self._count_pods(state.job, before)
         return refused
 
     def _with_failure_target(self, status: Obj, end: decide.End) -> Obj:

@@ -6,7 +6,6 @@ Holds: the next part is the first free one at or after the last one handed out, 
        part is used again only when all parts after it have been.
 
 Mirrors  kubernetes v1.25 pkg/controller/nodeipam/ipam/cidrset/cidr_set.go.
-Differs  the metrics of the set are left out.
 """
 
 from __future__ import annotations

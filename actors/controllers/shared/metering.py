@@ -37,12 +37,14 @@ class Moves(NamedTuple):
     removed: int
 
 
-def moves(before: Iterable[Obj], after: Sequence[Obj]) -> Moves:
+def moves(pieces: Iterable[Obj], written: Sequence[Obj], deleted: Sequence[Obj]) -> Moves:
     """What happens to the endpoints of slices.
 
-    before: the slices that are changed or deleted, as they are; after: those that are written
+    pieces: the slices as they are; written: those that are created or changed, in their new form
     """
-    old, new = _endpoints(before), _endpoints(after)
+    names = {piece["metadata"].get("name") for piece in (*written, *deleted)}
+    old = _endpoints(piece for piece in pieces if piece["metadata"]["name"] in names)
+    new = _endpoints(written)
     had, has = Counter(address for address, _ in old), Counter(address for address, _ in new)
     same = Counter(repr(endpoint) for _, endpoint in old) & Counter(repr(endpoint) for _, endpoint in new)
     kept = (had & has).total()

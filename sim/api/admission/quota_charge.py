@@ -95,7 +95,7 @@ def _put(call: Call, item: Item, used: Amounts) -> Put:
         api_version=kind.api_version,
         time_s=call.writer().time_s,
         subresource="status",
-        tracks=call.writer().tracks,
+        tracks=call.registry.tracks,
     )
     record = ownership.on_update(kind.schema, item.managed, item.obj, obj, writer)
     return Put(item.key, obj, item.rev, record, call.request.cause)

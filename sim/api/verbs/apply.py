@@ -63,7 +63,7 @@ def is_apply(call: Call) -> bool:
     """True if the request is a server-side apply, which is refused while the feature is off."""
     if not call.request.content_type.startswith(call.registry.names.media_apply_patch):
         return False
-    if not call.writer().tracks:
+    if not call.registry.tracks:
         raise unsupported_patch(call) if call.resource.custom else Refusal.of(status.unsupported_patch())
     return True
 

@@ -32,7 +32,7 @@ from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.json_text import go_quote, parse
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
-from sim.api.status import invalid
+from sim.api.status import error_group, invalid
 from sim.api.store import Answer, Get, Item, Op, Unavailable
 from sim.api.types import Json, Obj, Reply, Request, UserInfo
 from sim.ident import Names
@@ -169,6 +169,11 @@ class Registry:
         return self.scheme.names
 
     @property
+    def tracks(self) -> bool:
+        """True if fields have owners, which they have not while server-side apply is off."""
+        return is_on(self.gates, SERVER_SIDE_APPLY)
+
+    @property
     def issuing(self) -> Identities:
         """How tokens of service accounts are issued."""
         return self.identities or Identities(TokenRules.of(self.names))
@@ -224,7 +229,7 @@ class Call:
             api_version=self.resource.api_version,
             time_s=self.registry.wall_us() // SECOND,
             subresource=self.subresource,
-            tracks=is_on(self.registry.gates, SERVER_SIDE_APPLY),
+            tracks=self.registry.tracks,
         )
 
     @property
@@ -284,12 +289,11 @@ class Call:
         """The refusal of a write that conflicts; its message names the kind and group as that of an
         invalid object does.
         """
-        resource, name = self.resource, self.request.name
-        given = resource.behavior.errors_in
-        group = {"group": given or resource.group} if given or (given is None and resource.group) else {}
-        shown = f"{resource.kind}.{group['group']}" if group else resource.kind
+        kind, name, group = self.resource.kind, self.request.name, error_group(self.resource)
+        shown = f"{kind}.{group}" if group else kind
         message = f"Operation cannot be fulfilled on {shown} {go_quote(name)}: {text}"
-        return Refusal(409, "Conflict", message, {"name": name, **group, "kind": resource.kind})
+        details = {"name": name, **({"group": group} if group else {}), "kind": kind}
+        return Refusal(409, "Conflict", message, details)
 
     def modified(self) -> Refusal:
         """The refusal of a write that names an old revision."""

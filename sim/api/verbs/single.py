@@ -362,13 +362,13 @@ def registry_key(call: Call) -> str:
     request = call.request
     middle = f"{request.namespace}/" if request.namespace else ""
     group = f"{call.resource.group}/" if call.resource.custom else ""
-    stored = call.resource.plural if call.resource.custom else _STORED_AS.get(call.resource.plural)
+    stored = call.resource.plural if call.resource.custom else STORED_AS.get(call.resource.plural)
     plural = stored or call.resource.plural
     return f"{'' if call.dry_run else '/registry'}/{group}{plural}/{middle}{request.name}"
 
 
 # kubeapiserver/default_storage_factory_builder.go: SpecialDefaultResourcePrefixes
-_STORED_AS = {
+STORED_AS = {
     "replicationcontrollers": "controllers",
     "endpoints": "services/endpoints",
     "nodes": "minions",

@@ -21,7 +21,7 @@ from prometheus_client import Metric
 from prometheus_client.samples import Sample
 
 from sim.app.measured.resources import show_resources
-from sim.app.measured.state import Measured, show_state
+from sim.app.measured.state import PROCESSES, Measured, show_state
 from sim.errors import InputError, suggestion_or_all
 from sim.ident import Names
 from sim.kernel import Kernel
@@ -31,7 +31,6 @@ from sim.wire.http.measures.families import BOUNDS, FAMILIES, families
 from sim.wire.http.measures.restricted import restricted
 from sim.wire.http.measures.text import text_format
 
-PROCESSES = ("apiserver", "controller-manager", "scheduler")
 # The page /metrics/resources of the scheduler, with series for every pod; only shown by its name.
 RESOURCES = "resources"
 PAGES = (*PROCESSES, RESOURCES)

@@ -10,8 +10,9 @@ Mirrors  kubernetes v1.25 pkg/scheduler/metrics/resources/resources.go,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
+from sim.api.kinds.core.pod.quota import used_by_containers
 from sim.api.types import Obj
 from sim.kernel.meters import Meters
 from sim.units import quantity_nano
@@ -44,22 +45,11 @@ def totals(spec: Obj, kind: str) -> dict[str, int]:
 
     kind: "requests" or "limits"; the overhead adds to limits that are not 0
     """
-    found: dict[str, int] = {}
-    for container in spec["containers"]:
-        for resource, nano in _amounts(container, kind).items():
-            found[resource] = found.get(resource, 0) + nano
-    for container in spec.get("initContainers") or ():
-        for resource, nano in _amounts(container, kind).items():
-            found[resource] = max(found.get(resource, 0), nano)
+    found = {resource: nano for resource, (nano, _) in used_by_containers(spec, kind).items()}
     for resource, text in (spec.get("overhead") or {}).items():
         if kind == "requests" or found.get(resource):
             found[resource] = found.get(resource, 0) + quantity_nano(text)
     return found
-
-
-def _amounts(container: Mapping[str, Obj], kind: str) -> dict[str, int]:
-    given = (container.get("resources") or {}).get(kind) or {}
-    return {resource: quantity_nano(text) for resource, text in given.items()}
 
 
 def unit(resource: str) -> str:

@@ -29,6 +29,8 @@ from sim.kernel.meters import Meters
 from sim.wire.http.flow_metrics import show_flows
 from sim.wire.http.gateway import READS
 
+PROCESSES = ("apiserver", "controller-manager", "scheduler")
+
 
 class Measured(Protocol):
     """What is read of a cluster."""
@@ -49,7 +51,7 @@ class Measured(Protocol):
 def show_state(cluster: Measured, shown: Meters) -> None:
     """Show the present state."""
     _show_processes(cluster.kernel, shown)
-    for process in ("apiserver", "controller-manager", "scheduler"):
+    for process in PROCESSES:
         shown.set("rest_client_exec_plugin_ttl_seconds", (cluster.names.component(process),), inf)
     _show_objects(cluster, shown)
     _show_requests(cluster, shown)

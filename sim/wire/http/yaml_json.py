@@ -23,7 +23,7 @@ from typing import Any
 import yaml
 
 from sim.api.ownership.typed_values import go_syntax
-from sim.api.raw_text import WHOLE_MAX
+from sim.api.raw_text import go_number
 from sim.nesting import bounds_exceeded
 from sim.wire.stack import room
 
@@ -107,11 +107,6 @@ def _integer(loader: Any, node: Any) -> int | float | str:
     return value if -(1 << 63) <= value < 1 << 64 else _float(loader, node)
 
 
-def _go_number(value: float) -> int | float:
-    """A float as Go's encoder of JSON writes it: a whole one has neither point nor exponent."""
-    return int(value) if value.is_integer() and abs(value) < WHOLE_MAX else value
-
-
 def _float(loader: Any, node: Any) -> float | str:
     """A float; text if it is too large or not a decimal number."""
     text = str(loader.construct_scalar(node))
@@ -126,7 +121,7 @@ def _float(loader: Any, node: Any) -> float | str:
         if _resolved(_IMPLICIT, yaml.ScalarNode, text, (True, False)) != _STR:
             return text
         raise ValueError(f"cannot decode !!str `{text}` as a !!{node.tag.rpartition(':')[2]}") from None
-    return _go_number(value) if isfinite(value) else text
+    return go_number(value) if isfinite(value) else text
 
 
 def _binary(loader: Any, node: Any) -> str:
@@ -274,7 +269,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _float_or_text(text: str) -> float | str:
     value = float(text)
-    return _go_number(value) if isfinite(value) else text
+    return go_number(value) if isfinite(value) else text
 
 
 def _int_or_float(text: str) -> int | float | str:

@@ -50,15 +50,25 @@ def _usage(pod: Obj, _: Names) -> Amounts:
     spec = pod.get("spec") or {}
     total: Amounts = {"pods": ONE}
     for side in ("requests", "limits"):
-        used: Amounts = {}
-        for container in spec.get("containers") or ():
-            used = add(used, _resources(container, side))
-        for container in spec.get("initContainers") or ():
-            used = most(used, _resources(container, side))
+        used = used_by_containers(spec, side)
         if spec.get("overhead"):
             used = add(used, amounts_of(spec["overhead"]))
         total |= _named(used, side)
     return total
+
+
+def used_by_containers(spec: Obj, side: str) -> Amounts:
+    """The larger of the sum of a pod's containers and of any init container; the overhead is not in
+    it.
+
+    side: "requests" or "limits"
+    """
+    used: Amounts = {}
+    for container in spec.get("containers") or ():
+        used = add(used, _resources(container, side))
+    for container in spec.get("initContainers") or ():
+        used = most(used, _resources(container, side))
+    return used
 
 
 def _resources(container: Obj, side: str) -> Amounts:
