@@ -1,12 +1,14 @@
 """Flags of the API server become what a replica goes by; one without effect is refused."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from sim.app.options import api_server_options, check_options
 from sim.errors import InputError
-from sim.options.api_server import parse_api_server
+from sim.options.api_server import WITHOUT_EFFECT, parse_api_server
+from sim.options.refusals import OLD_LOGS
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 
@@ -100,3 +102,18 @@ def test_directives_of_transport_security_become_one_header() -> None:
     for wrong in ("max-age", "age=3", "includesubdomains"):
         with pytest.raises(InputError, match="invalid, allowed values: max-age=expireTime"):
             parse_api_server({"strict-transport-security-directives": wrong})
+
+
+def test_each_refused_option_has_a_reason_in_the_list_of_deviations() -> None:
+    text = (Path(__file__).parents[4] / "FIDELITY.md").read_text(encoding="utf-8")
+    table = text.partition("Options of the API server that are refused")[2].partition("\nDeviations")[0]
+    cells = re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)
+    named = {name for cell in cells for name in re.split(r",? ", cell)}
+    # These stand together in the table.
+    together = (*OLD_LOGS.split(), "log-flush-frequency")
+    missing = [
+        name
+        for name in WITHOUT_EFFECT
+        if name not in named and name not in together and not name.startswith(("tls-", "{short}"))
+    ]
+    assert missing == []
