@@ -110,20 +110,26 @@ class GarbageCollector:
         services = env.scheme.resource("apiservices")
         self._api_services = (services.api_version, services.kind)
         self._elsewhere: list[Resource] = []  # of other servers
+        self._followed: dict[tuple[str, str], None] = {}  # each kind in the version of its informer
         for resource in env.scheme.resources:
-            shared = env.scheme.resource(resource.plural) is resource
-            if shared and resource.plural != "events" and all(verb in resource.verbs for verb in _VERBS):
-                ident = (resource.api_version, resource.kind)
-                self._informers[ident] = env.informers[resource.plural]
-                self._resources[ident] = resource
+            ident = (resource.api_version, resource.kind)
+            # A reference may name its owner in any version, and a kind without a watch can own too.
+            self._resources[ident] = resource
+            shared = env.scheme.resource(resource.plural)
+            watched = all(verb in resource.verbs for verb in _VERBS) and env.scheme.serves(shared)
+            if resource.plural == "events" or not watched:
+                continue
+            self._informers[ident] = env.informers[resource.plural]
+            if shared is resource:
+                self._followed[ident] = None
                 if resource.plural in _UNHANDLED:
                     self._unhandled[ident] = Unhandled(self._informers[ident])
 
     async def run(self) -> None:
         """Start the handlers, the workers and the sweeps."""
-        for ident, informer in self._informers.items():
+        for ident in self._followed:
             if ident not in self._unhandled:
-                self._follow(ident, informer)
+                self._follow(ident, self._informers[ident])
         await self._env.informers.start_and_sync()
         workers = self._env.options.concurrent_gc_syncs
         run_workers(self._env, self._delete_queue, self._sync, workers)
@@ -136,25 +142,29 @@ class GarbageCollector:
         if definitions is None:
             return
         served = Served(definitions.list())
-        found = [*served.preferred(), *self._elsewhere]
-        wanted = {r.group_resource: r for r in found if all(verb in r.verbs for verb in _VERBS)}
+        wanted: dict[str, Resource] = {}  # the preferred version is the first
+        for resource in (*served.preferred(), *self._elsewhere):
+            if all(verb in resource.verbs for verb in _VERBS):
+                wanted.setdefault(resource.group_resource, resource)
         for name, (version, informer) in list(self._custom.items()):
+            for ident in [ident for ident, known in self._informers.items() if known is informer]:
+                del self._informers[ident], self._resources[ident]
+                self._followed.pop(ident, None)
             if name not in wanted or wanted[name].version != version:
                 del self._custom[name]
                 informer.stop()
-                for ident in [ident for ident, known in self._informers.items() if known is informer]:
-                    del self._informers[ident], self._resources[ident]
         for name, resource in wanted.items():
+            followed = (resource.api_version, resource.kind)
             known = self._custom.get(name)
             informer = self._env.informers.custom(resource) if known is None else known[1]
-            versions = (*served.resources, resource)
-            for each in versions:  # a reference may name the owner in any version
+            for each in (*served.resources, *self._elsewhere):
                 if each.group_resource == name:
                     self._informers[each.api_version, each.kind] = informer
                     self._resources[each.api_version, each.kind] = each
+            self._followed[followed] = None
             if known is None:
                 self._custom[name] = resource.version, informer
-                self._follow((resource.api_version, resource.kind), informer)
+                self._follow(followed, informer)
                 informer.start()
 
     def _discover(self) -> None:
@@ -173,7 +183,7 @@ class GarbageCollector:
         Quirk: those of a server that is away are no longer followed.
         """
         known = {each.group_resource for each in self._env.scheme.resources}
-        now, _ = await discover(self._client, found, known)
+        now, _ = await discover(self._client, found, known, all_versions=True)
         before = {(each.group_resource, each.version): each for each in self._elsewhere}
         self._elsewhere = [before.get((each.group_resource, each.version), each) for each in now]
         self._update_kinds()
@@ -247,8 +257,13 @@ class GarbageCollector:
         resource = self._resources.get(ident)
         if resource is None:
             return None
-        found = self._informers[ident].get(_owner_key(resource, ref["name"], namespace))
-        return found if found is not None and found["metadata"]["uid"] == ref["uid"] else None
+        return self._cached(ident, _owner_key(resource, ref["name"], namespace), ref["uid"])
+
+    def _cached(self, ident: tuple[str, str], key: str, uid: str) -> Obj | None:
+        """The object with this key and uid in the cache, or None."""
+        informer = self._informers.get(ident)
+        found = None if informer is None else informer.get(key)
+        return found if found is not None and found["metadata"]["uid"] == uid else None
 
     def _record_unhandled_owner(self, ident: tuple[str, str], key: str, uid: str) -> None:
         """Record an owner without handlers, so that sweeps notice its deletion."""
@@ -269,8 +284,9 @@ class GarbageCollector:
                 continue
             key = _owner_key(resource, ref["name"], namespace)
             self._record_unhandled_owner(owner_ident, key, ref["uid"])
-            found = self._informers[owner_ident].get(key)
-            if found is not None and found["metadata"]["uid"] == ref["uid"]:
+            if self._cached(owner_ident, key, ref["uid"]) is not None:
+                if owner_ident not in self._followed:  # named by another version: verify it
+                    self._delete_queue.add(_item(ident, obj))
                 continue
             if resource.namespaced and "namespace" not in obj["metadata"]:
                 self._report_namespace(ident, obj, ref)
@@ -284,7 +300,8 @@ class GarbageCollector:
         """
         meta = obj["metadata"]
         namespace = meta.get("namespace", "")
-        owners = self._informers[ref["apiVersion"], ref["kind"]].objects.values()
+        informer = self._informers.get((ref["apiVersion"], ref["kind"]))
+        owners = () if informer is None else informer.objects.values()
         found = next((owner["metadata"] for owner in owners if owner["metadata"]["uid"] == ref["uid"]), None)
         if found is None or found["namespace"] == namespace:
             return
@@ -330,10 +347,9 @@ class GarbageCollector:
                 self._waiting.pop(uid, None)
         self._terminating = terminating
         for uid, item in list(self._unhandled_owners.items()):
-            found = self._informers[item.api_version, item.kind].get(item.key)
             if not self._all_dependents(item.kind, uid):
                 del self._unhandled_owners[uid]
-            elif found is None or found["metadata"]["uid"] != uid:
+            elif self._cached((item.api_version, item.kind), item.key, uid) is None:
                 self._delete_queue.add(item)
 
     def _check_owners_of(self, ident: tuple[str, str], kept: Unhandled) -> None:
@@ -365,15 +381,13 @@ class GarbageCollector:
             # dependents that refer to the object wait for it.
             awaited = item.virtual and self._dependents(item.kind, item.uid)
             return _no_mapping(*ident) if awaited else None
-        resource, informer = self._resources[ident], self._informers[ident]
+        resource = self._resources[ident]
         if item.virtual:
             namespace, name = split_key(item.key)
             if resource.namespaced and not namespace:
                 return None  # it cannot own the cluster-wide object that refers to it
             item = replace(item, key=_owner_key(resource, name, namespace))
-        cached = informer.get(item.key)
-        if cached is not None and cached["metadata"]["uid"] != item.uid:
-            cached = None
+        cached = self._cached(ident, item.key, item.uid)
         if item.virtual:
             return None if cached is not None else await self._check_virtual(item, resource)
         if cached is None:

@@ -24,11 +24,12 @@ def delegated_among(api_services: Iterable[Obj]) -> list[Delegated]:
 
 
 async def discover(
-    client: Client, found: Iterable[Delegated], known: Collection[str]
+    client: Client, found: Iterable[Delegated], known: Collection[str], all_versions: bool = False
 ) -> tuple[list[Resource], list[str]]:
     """The resources in their preferred versions, and the group versions that cannot be read.
 
     known: resources that this cluster serves itself ("deployments.apps"), which are left out
+    all_versions: True for the other versions as well, after the preferred one
     """
     seen, resources, failing = set(known), list[Resource](), list[str]()
     for each in found:
@@ -49,6 +50,7 @@ async def discover(
             continue
         for resource in served(each, reply.obj):
             if resource.group_resource not in seen:
-                seen.add(resource.group_resource)
                 resources.append(resource)
+                if not all_versions:
+                    seen.add(resource.group_resource)
     return resources, failing
