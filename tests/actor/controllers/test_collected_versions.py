@@ -30,7 +30,8 @@ EVENT: Obj = {
 }
 OWNERS = {
     "horizontalpodautoscalers": (SCALER, ("autoscaling/v2", "autoscaling/v1", "autoscaling/v2beta2")),
-    "events": (EVENT, (NAMES.api_version("events", "v1"),)),  # an Event of v1 is refused as an owner
+    # An Event of v1 is refused as an owner.
+    "events": (EVENT, (NAMES.api_version("events", "v1"),)),
 }
 CASES = [(plural, version) for plural, (_, versions) in OWNERS.items() for version in versions]
 
