@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from sim.api.go_json import escaped
+from sim.api.go.escapes import escaped
 from sim.api.types import Json, Obj
 
 # Fields of this type, by kind: those of the fixed kinds that are stored.

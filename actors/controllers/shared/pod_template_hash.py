@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from sim.api.go_json import escaped
+from sim.api.go.escapes import escaped
 from sim.api.types import Obj
 from sim.units import BINARY_SI, DECIMAL_EXPONENT, quantity_style, quantity_value
 

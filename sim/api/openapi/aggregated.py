@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from sim.api.go_json import escaped
+from sim.api.go.escapes import escaped
 from sim.api.openapi.documents import digest, openapi_v2, openapi_v3_of, versioned_url
 from sim.api.openapi.merging import Described, merged
 from sim.api.openapi.operations import newer

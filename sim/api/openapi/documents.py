@@ -16,7 +16,7 @@ import msgspec
 
 from sim.api.crd.openapi import schemas
 from sim.api.crd.served import CustomResource, Served
-from sim.api.go_json import escaped
+from sim.api.go.escapes import escaped
 from sim.api.kinds.groups import FIRST_GROUP
 from sim.api.openapi import protobuf_v3
 from sim.api.openapi.custom_paths import custom_paths

@@ -11,23 +11,13 @@ Differs  values of the patch keep the order but not the spelling of their text.
 from __future__ import annotations
 
 import json
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
+from sim.api.go.escapes import escaped
+from sim.api.go.order import field_places
 from sim.api.patch.json_patches import pointed
-from sim.api.protobuf import numbers as numbers_module
-from sim.api.protobuf.numbers import numbers, short_name
 from sim.api.schema.field_schemas import SchemaNode
 from sim.api.types import Json, Obj
-
-_ESCAPED = (
-    ("&", "\\u0026"),
-    ("<", "\\u003c"),
-    (">", "\\u003e"),
-    ("\u2028", "\\u2028"),
-    ("\u2029", "\\u2029"),
-)
 
 
 def patched_text(out: Json, patch: Json) -> str:
@@ -43,9 +33,7 @@ def patched_text(out: Json, patch: Json) -> str:
     else:
         _touch_merged(out, patch, touched)
     text = json.dumps(_sorted(out, touched), separators=(",", ":"), ensure_ascii=False)
-    for letter, escape in _ESCAPED:
-        text = text.replace(letter, escape)
-    return text
+    return escaped(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
 
 def in_go_order(node: SchemaNode | None, value: Json) -> Json:
@@ -56,32 +44,12 @@ def in_go_order(node: SchemaNode | None, value: Json) -> Json:
         return value
     known = list(node.properties) if node is not None else []
     if node is not None and node.typed and known:
-        places = _places(node.name)
+        places = field_places(node.name)
         keys = sorted(value, key=lambda key: (places.get(key, len(places)), key))
     else:
         keys = sorted(value)
     below = {key: None if node is None else node.properties.get(key) or node.values for key in keys}
     return {key: value[key] if key == "fieldsV1" else in_go_order(below[key], value[key]) for key in keys}
-
-
-@lru_cache(maxsize=1)
-def _go_order() -> dict[str, list[str]]:
-    """The fields of messages of which Go's order is not that of the numbers."""
-    lines = Path(numbers_module.__file__).with_name("go_order.txt").read_text(encoding="utf-8").splitlines()
-    return {name: fields for name, *fields in (line.split() for line in lines if not line.startswith("#"))}
-
-
-def _places(name: str) -> dict[str, int]:
-    """The position of each field of a message."""
-    listed = _go_order().get(short_name(name))
-    if listed is not None:
-        return {field: at for at, field in enumerate(["kind", "apiVersion", *listed])}
-    columns = numbers().get(short_name(name), {})
-    names: list[str] = ["kind", "apiVersion"]
-    for number in sorted(columns):
-        column = columns[number]
-        names += [column.field] if not column.inline else list(_places(column.inline))
-    return {field: at for at, field in enumerate(names)}
 
 
 def _touch_pointed(out: Json, operation: Obj, touched: dict[int, Any]) -> None:

@@ -24,8 +24,8 @@ from typing import Any
 
 import msgspec
 
+from sim.api.go.field_types import go_type_of
 from sim.api.protobuf.numbers import numbers, short_name
-from sim.api.schema.go_types import go_type_of
 
 Raw = dict[str, Any]
 

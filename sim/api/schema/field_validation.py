@@ -20,7 +20,7 @@ from base64 import b64encode
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from sim.api.go_base64 import corrupt_at
+from sim.api.go.base64 import corrupt_at
 from sim.api.schema.field_schemas import (
     JSON_SCHEMA,
     SchemaNode,

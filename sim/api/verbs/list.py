@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim.api import selectors, status
-from sim.api.go_base64 import URL_LETTERS, corrupt_at
+from sim.api.go.base64 import URL_LETTERS, corrupt_at
 from sim.api.schema.field_validation import go_kind
 from sim.api.schema.json_text import parse
 from sim.api.store import Compacted, FutureRevision, Item, Page, Range, Unavailable

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sim.api.go_json import escaped
+from sim.api.go.escapes import escaped
 from sim.api.protobuf.numbers import numbers, short_name
 from sim.api.protobuf.wire import part, varint
 from sim.api.raw_text import text_of

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from sim.api import raw_text, status
-from sim.api.go_json import escaped
+from sim.api.go.escapes import escaped
 from sim.api.kinds.tables import columns, row
 from sim.api.ownership import managed
 from sim.api.schema.resource import Resource

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from sim.api.go_json import escaped
+from sim.api.go.escapes import escaped
 from sim.api.openapi import protobuf_form, protobuf_v3
 from sim.api.openapi.aggregated import NOTHING, Aggregated, merged_v2, v2_protobuf
 from sim.api.openapi.documents import (

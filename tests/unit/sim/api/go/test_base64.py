@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.api.go_base64 import URL_LETTERS, corrupt_at
+from sim.api.go.base64 import URL_LETTERS, corrupt_at
 
 
 @pytest.mark.parametrize(

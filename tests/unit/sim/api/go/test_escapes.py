@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from sim.api.go_json import escaped
+from sim.api.go.escapes import escaped
 
 
 def test_html_characters_and_line_separators_are_escaped_as_in_go() -> None:
