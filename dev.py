@@ -35,8 +35,9 @@ def set_up() -> None:
     print(f"setting up {HOME.name} (once)", file=sys.stderr, flush=True)
     venv.create(HOME, with_pip=True, clear=False)
     pip = [str(BIN / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "-r", str(ROOT / "requirements.lock")], check=True)
-    subprocess.run([*pip, "--no-deps", "--editable", str(ROOT)], check=True)
+    subprocess.run([*pip, "--require-hashes", "-r", str(ROOT / "requirements.lock")], check=True)
+    # The packages that build Orrery are in the lock: an isolated build would fetch others.
+    subprocess.run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)], check=True)
     mark.write_text(digest)
 
 
