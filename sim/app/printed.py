@@ -2,9 +2,10 @@
 
 Turns text from files and clients into what a terminal shows and does not obey: a control character
 (an escape sequence can rename the window, hide lines, or type for the user) is shown by its
-picture.
+picture, and a mark that changes the direction of writing (it can make a name look like another)
+by the replacement character.
 
-Holds: line ends and tabs stay; a text without control characters is unchanged; JSON stays the same
+Holds: line ends and tabs stay; a text without control characters and such marks is unchanged; JSON stays the same
 value.
 """
 
@@ -15,16 +16,18 @@ from typing import Any
 
 _KEPT = (ord("\n"), ord("\t"))
 _HIGH = range(0x7F, 0xA0)  # DEL and the control characters of 8 bits
+# The marks of direction in Unicode's property Bidi_Control (UAX 9).
+_MARKS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _PICTURES = {code: chr(0x2400 + code) for code in range(0x20) if code not in _KEPT}
-_PICTURES |= dict.fromkeys(_HIGH, "\N{REPLACEMENT CHARACTER}") | {0x7F: "\N{SYMBOL FOR DELETE}"}
-_ESCAPES = {code: f"\\u{code:04x}" for code in _HIGH}
+_PICTURES |= dict.fromkeys((*_HIGH, *_MARKS), "\N{REPLACEMENT CHARACTER}") | {0x7F: "\N{SYMBOL FOR DELETE}"}
+_ESCAPES = {code: f"\\u{code:04x}" for code in (*_HIGH, *_MARKS)}
 
 
 def visible(text: str) -> str:
-    """The text with a picture in the place of each control character."""
+    """The text with a picture in the place of each control character and mark of direction."""
     return text.translate(_PICTURES)
 
 
 def json_line(value: Any) -> str:
-    """JSON on one line, in which control characters are escaped."""
+    """JSON on one line, in which control characters and marks of direction are escaped."""
     return json.dumps(value, ensure_ascii=False).translate(_ESCAPES)

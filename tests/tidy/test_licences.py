@@ -55,7 +55,7 @@ def test_table_has_one_row_for_each_package_of_the_lock() -> None:
 
 
 def test_licences_of_the_table_are_those_of_the_packages() -> None:
-    """An SPDX expression is compared as it is; a classifier says the family only."""
+    """An SPDX expression must be equal; a classifier names the family of licences only."""
     checked, wrong = 0, []
     for name, (licence, _) in table().items():
         try:

@@ -4,10 +4,8 @@ the terminal.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from html import escape
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from sim.app.inspect.run_terminal import REFUSED_MAX, terminal
 from sim.app.study.summary import FAILURES_SHOWN, Quantity
 from sim.app.study.sweep import Sweep
 from sim.app.study.terminal import repeat_command
+from sim.app.study.values import write_table
 from sim.files import write_text
 from sim.report.blocks import CAPTION_OF_NUMBERS
 from sim.report.charts.chart import Chart
@@ -98,11 +97,7 @@ def _lines(sweep: Sweep, at: Sequence[Quantity | None]) -> list[Line]:
 def write_csv(file: Path, sweep: Sweep) -> None:
     """Write all rows of a sweep as CSV."""
     columns = [*(axis.key for axis in sweep.axes), "quantity", "seeds", "held", *NUMBERS]
-    lines = StringIO(newline="")
-    writer = csv.DictWriter(lines, columns, extrasaction="ignore")
-    writer.writeheader()
-    writer.writerows(sweep.rows())
-    write_text(file, lines.getvalue())
+    write_table(file, columns, sweep.rows())
 
 
 def print_sweep(sweep: Sweep, wall_s: float, report: Path | None) -> None:

@@ -11,7 +11,8 @@ that ended with an exception.
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -24,6 +25,8 @@ from sim.check.build import MEASURED
 from sim.files import write_text
 
 FIRST = ("seed",)
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 LAST = ("expectation", "kind", "ok", "value", "unit", "part")
 
 
@@ -83,12 +86,26 @@ class _Shape:
 
 def write_values(file: Path, sweep: Sweep) -> None:
     """Write the rows as CSV; what is None is empty."""
+    write_table(file, columns(sweep), value_rows(sweep))
+
+
+def write_table(file: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows as CSV, with the columns as header; other keys of the rows are left out."""
     lines = StringIO(newline="")
-    writer = csv.DictWriter(lines, columns(sweep))
-    writer.writeheader()
-    writer.writerows(_shown(row) for row in value_rows(sweep))
+    writer = csv.DictWriter(lines, columns, extrasaction="ignore")
+    writer.writerow({column: _cell(column) for column in columns})
+    writer.writerows({key: _cell(cell) for key, cell in row.items()} for row in rows)
     write_text(file, lines.getvalue())
 
 
-def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: str(cell).lower() if isinstance(cell, bool) else cell for key, cell in row.items()}
+def _cell(value: Any) -> Any:
+    """A value as a table program reads it: booleans in lower case, and no text as a formula.
+
+    A text that begins as a formula does gets an apostrophe before it (OWASP, "CSV Injection"):
+    names come from files of others, and a formula can send the other cells away.
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str) and value.startswith(FORMULA_STARTS) and not NUMBER.fullmatch(value):
+        return f"'{value}"
+    return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ spec:
   duration: 1s
   cluster: {nodes: [{count: 1}]}
 """
+BIDI_CONTROLS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 CONTROL = {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))} - {"\n", "\t"}
 
 
@@ -29,6 +31,18 @@ def test_control_characters_in_json_are_escaped_and_mean_the_same() -> None:
     value = {"text": "a\x1b\x9b\x7fü"}
     assert not CONTROL & {*json_line(value)}
     assert json.loads(json_line(value)) == value
+
+
+def test_marks_that_turn_writing_around_are_replaced_and_escaped() -> None:
+    marks = {
+        mark for code in range(0x110000) if unicodedata.bidirectional(mark := chr(code)) in BIDI_CONTROLS
+    }
+    marks |= {"\N{LEFT-TO-RIGHT MARK}", "\N{RIGHT-TO-LEFT MARK}", "\N{ARABIC LETTER MARK}"}
+    assert len(marks) == 12
+    for mark in marks:
+        assert visible(f"a{mark}b") == "a\N{REPLACEMENT CHARACTER}b"
+        assert mark not in json_line(mark)
+        assert json.loads(json_line(mark)) == mark
 
 
 @pytest.mark.parametrize("command", [["list", "."], ["run", "tiny.yaml", "-q", "--no-report"]])
