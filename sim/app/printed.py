@@ -5,8 +5,8 @@ Turns text from files and clients into what a terminal shows and does not obey: 
 picture, and a mark that changes the direction of writing (it can make a name look like another)
 by the replacement character.
 
-Holds: line ends and tabs stay; a text without control characters and such marks is unchanged; JSON stays the same
-value.
+Holds: line ends and tabs stay; a text without control characters and such marks is unchanged; JSON
+stays the same value.
 """
 
 from __future__ import annotations
