@@ -55,16 +55,15 @@ from sim.wire.http.rendering import PART_MAX, Answer, EventWriter, View
 from sim.wire.http.routing import NoRoute, Target
 from sim.wire.http.upgraded import STREAMED, log_protocols
 from sim.wire.passages import is_long_running, passed_through
+from sim.wire.patience import within
 
 # Extensions of the ASGI scope: the certificate of the connection, DER, or None; resources to be
 # closed at the end of the request, also if the client leaves before the answer begins.
 PEER, OPENED = "orrery.peer", "orrery.opened"
 _BROWSERS = ("curl", "Wget", "Mozilla/5.0")  # clients that get pretty-printed answers by default
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
-# Real seconds to throw away a body that is refused for its size: long enough for a busy machine.
 # Of creates and patches: refusals of the type of a body.
 _BEFORE_OPTIONS = (HTTPStatus.NOT_ACCEPTABLE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-DISCARD_S = 2.0
 INLINE_MAX = 8 * 1024  # bytes of a body that is converted at once: a few milliseconds at most
 # Bytes of a resource above which it is compressed, and how hard (writers.go).
 COMPRESSED_FROM, GZIP_LEVEL = 128 * 1024, 4
@@ -163,7 +162,7 @@ class Front:
         await self._compress(exchange, response)
         response.headers += [("Audit-Id", exchange.ident), *found.flow, *self._added]
         found.audited.complete(response.code)
-        if not await _drained(exchange, response) and exchange.version.startswith("1."):
+        if exchange.closes(response.code):
             response.headers.append(("Connection", "close"))
         return response
 
@@ -577,30 +576,13 @@ async def _read(exchange: Exchange) -> bytes:
     """The body, up to the limit."""
     found = None
     if exchange.content_length <= BODY_MAX:
-        with trio.move_on_after(REQUEST_TIMEOUT_S) as scope:
+        with within(REQUEST_TIMEOUT_S) as scope:
             found = await exchange.body.read()
         if scope.cancelled_caught:
             raise Refused(status.timeout("request did not complete within the allotted timeout"))
     if found is None:
         raise Refused(status.too_large())
     return found
-
-
-async def _drained(exchange: Exchange, response: Response) -> bool:
-    """Reads the unread body of a refused request, so that the connection stays usable; False if it
-    cannot.
-    """
-    if response.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        # A connection that is closed while its client still sends loses the answer.
-        with trio.move_on_after(DISCARD_S):
-            await exchange.body.end()
-    if response.code in (413, 504):
-        return False
-    try:
-        await _read(exchange)
-    except Refused:
-        return False
-    return True
 
 
 class Application(QuartTrio):

@@ -7,7 +7,8 @@ one task feeds the protocol; the application runs in a task of its own.
 Holds: an exception ends only this connection, with one line in the log, and with an answer if none
 was begun; a connection that its client has closed is closed at once, and its request is cancelled;
 a write that makes no progress for SEND_S ends the connection, even if the application is shielded
-from cancellation.
+from cancellation; a complete answer leaves the connection usable, however long its last message
+took; limits do not count the time in which this process was stopped.
 
 Mirrors  golang net/http server.go (conn.serve, closeWriteAndWait), at go1.19.
 Differs  a client that closes only its sending side counts as gone; Go serves the requests that it
@@ -18,6 +19,8 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import trio
@@ -31,19 +34,22 @@ from hypercorn.utils import parse_socket_addr
 from sim.wire.accepting import first_of, log_failure
 from sim.wire.http import http2
 from sim.wire.http.app import OPENED, PEER
-from sim.wire.http.exchange import SWITCH, Response
+from sim.wire.http.exchange import ASK, SWITCH, WAIT, Response
 from sim.wire.http.http1 import Http1, Refused, head_of, refusal
 from sim.wire.http.http2 import Http2
 from sim.wire.http.upgraded import Upgraded
+from sim.wire.patience import Limit, within
 
 HANDSHAKE_S = 10
 KEEP_ALIVE_S = 120.0  # without a request, or within the head of one
+# What a connection waits for: a request, or the rest of the body of each request that it has.
+IDLE, STALLED = "idle", "stalled"
 GRACE_S = 2  # for what is being sent when the server ends
 SEND_S = 60.0  # for PIECE_BYTES to a client that does not read
-LAST_SEND_S = 2  # for the rest of an answer after the end of its request
+LAST_SEND_S = 2  # for an answer that has begun, and for the refusal, before what is no request
 LINGER_S = 0.5  # Go's rstAvoidanceDelay: for the client to read the answer to what was not all read
-PIECE_BYTES = 1 << 18
-RECEIVE_BYTES, AHEAD_MAX = 1 << 16, 4  # of one read; reads ahead of the protocol
+PIECE_BYTES = 1 << 16
+RECEIVE_BYTES, AHEAD_MAX = 1 << 16, 2  # of one read; reads ahead of the protocol
 # net/http server.go (tlsRecordHeaderLooksLikeHTTP) and what it writes to such a client.
 HEAD_BYTES, PLAIN_HEADS = 5, (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO")
 PLAIN_ANSWER = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
@@ -53,19 +59,21 @@ _Stream = trio.SSLStream[trio.SocketStream] | trio.SocketStream
 
 
 class Connection:
-    """One client's connection. on_idle: called with True when it waits for a request, with False
-    otherwise.
-    """
+    """One client's connection. on_wait: called with what it waits for, IDLE or STALLED, or "" """
 
     def __init__(
-        self, app: App, config: Config, stream: _Stream, on_idle: Callable[[Connection, bool], None]
+        self, app: App, config: Config, stream: _Stream, on_wait: Callable[[Connection, str], None]
     ) -> None:
         self._app = app
         self._config = config
         self._stream = stream
         self._socket = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
-        self._on_idle = on_idle
+        self._on_wait = on_wait
         self._scope = trio.CancelScope()
+        self._limit = Limit(self._scope)
+        self._running, self._quiet = 0, trio.Event()  # requests; set when the last one is over
+        self._stalled: set[int] = set()  # those that wait for the rest of their bodies
+        self._waits_for = IDLE
         self._lock = trio.Lock()  # of writes
         self._sending: trio.CancelScope | None = None
         self._send_until = float("inf")
@@ -96,6 +104,7 @@ class Connection:
         They would wait for a full garbage collection, which a served cluster does not make; TLS
         alone holds some 40 KiB.
         """
+        self._limit.set(float("inf"))
         for part in (self._stream, self._protocol):
             if part is not None and part is not self._socket:
                 vars(part).clear()
@@ -140,7 +149,7 @@ class Connection:
 
     async def _serve(self) -> None:
         if isinstance(self._stream, trio.SSLStream):
-            with trio.move_on_after(HANDSHAKE_S) as handshake:
+            with within(HANDSHAKE_S) as handshake:
                 # Peeked at: a client without TLS gets an answer that it can read.
                 if (await self._socket.socket.recv(HEAD_BYTES, socket.MSG_PEEK)) in PLAIN_HEADS:
                     await self._socket.send_all(PLAIN_ANSWER)
@@ -172,6 +181,9 @@ class Connection:
             except Refused as refused:
                 # Not out of the nursery: its group of exceptions refers to itself through frames.
                 self._refusal_code = refused.code
+                if self._protocol.answering and self._running:
+                    with within(LAST_SEND_S):  # the answer that has begun
+                        await self._quiet.wait()
             self._scope.cancel()
 
     def _speaks_http2(self) -> bool:
@@ -204,12 +216,12 @@ class Connection:
     async def _close_write(self, code: int) -> None:
         """Send a last answer, if none was begun, and wait for the client to read it."""
         if code and self._protocol is not None and not self._protocol.answering:
-            with trio.move_on_after(LAST_SEND_S):
+            with within(LAST_SEND_S):
                 try:
                     await self._stream.send_all(refusal(code))
                 except GONE:
                     return
-        with trio.move_on_after(LINGER_S):
+        with within(LINGER_S):
             try:
                 await self._socket.send_eof()
                 while await self._socket.receive_some(RECEIVE_BYTES):
@@ -221,8 +233,12 @@ class Connection:
 
     async def _send(self, event: Event) -> None:
         if isinstance(event, RawData):
-            async with self._lock:
+            with trio.CancelScope(shield=True):  # what is not written was not answered
+                await self._lock.acquire()
+            try:
                 await self._write(event.data)
+            finally:
+                self._lock.release()
         elif isinstance(event, Closed):
             self._scope.cancel()
         elif isinstance(event, Updated):
@@ -230,10 +246,22 @@ class Connection:
 
     def _set_idle(self, idle: bool) -> None:
         self._idle = idle
-        self._scope.deadline = trio.current_time() + KEEP_ALIVE_S if idle else float("inf")
-        self._on_idle(self, idle)
+        self._limit.set(KEEP_ALIVE_S if idle else float("inf"))
+        self._update()
         if self._ended and not idle:
             self.close()
+
+    def _note(self, request: int, stalled: bool) -> None:
+        """Note that a request waits for the rest of its body, or that it does not."""
+        (self._stalled.add if stalled else self._stalled.discard)(request)
+        self._update()
+
+    def _update(self) -> None:
+        stalled = STALLED if self._stalled and len(self._stalled) == self._running else ""
+        waits_for = IDLE if self._idle else stalled
+        if waits_for != self._waits_for:
+            self._waits_for = waits_for
+            self._on_wait(self, waits_for)
 
     async def _write(self, data: bytes) -> None:
         """Writes what an application sends, shielded from cancellation, which would leave half an
@@ -241,8 +269,8 @@ class Connection:
         """
         view = memoryview(data)
         for begin in range(0, len(data), PIECE_BYTES):
-            until = min(trio.current_time() + SEND_S, self._send_until)
-            with trio.CancelScope(deadline=until, shield=True) as self._sending:
+            with within(SEND_S, shield=True) as self._sending:
+                self._sending.deadline = self._send_until
                 try:
                     await self._stream.send_all(view[begin : begin + PIECE_BYTES])
                 except GONE:
@@ -259,14 +287,17 @@ class Connection:
         """Run the application for one request; returns the function that takes the request's
         messages.
         """
-        put, take = trio.open_memory_channel[Any](self._config.max_app_queue_size)
+        inbox = _Inbox(self._config.max_app_queue_size)
 
         async def run() -> None:
-            await app(scope, take.receive, send, trio.to_thread.run_sync, trio.from_thread.run)
+            try:
+                await app(scope, inbox.receive, send, trio.to_thread.run_sync, trio.from_thread.run)
+            finally:
+                inbox.close()
             await send(None)
 
         self.spawn(run)
-        return put.send
+        return inbox.put
 
     def spawn(self, task: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
         """Start a task that ends with the connection."""
@@ -310,24 +341,61 @@ class Connection:
 
         async def last_shielded(message: Any) -> None:
             # The application cancels its nursery during the last send; hypercorn then forgets
-            # keep-alive.
+            # keep-alive.  Writes have a limit of their own, and nothing else in it waits.
             last = message["type"] == "http.response.body" and not message.get("more_body", False)
-            if last and isinstance(self._protocol, Http1):
-                with trio.move_on_after(LAST_SEND_S, shield=True) as sending:
-                    await send(message)
-                if sending.cancelled_caught:
-                    self._scope.cancel()
-            else:
+            with trio.CancelScope(shield=last and isinstance(self._protocol, Http1)):
                 await send(message)
 
         opened: list[Callable[[], None]] = []
         scope["extensions"] = {**(scope.get("extensions") or {}), PEER: self._peer, OPENED: opened}
         scope["extensions"][SWITCH] = self._switch
+        scope["extensions"][WAIT] = partial(self._note, id(opened))
+        if isinstance(self._protocol, Http1):
+            scope["extensions"][ASK] = self._protocol.ask_for_body
+        if not self._running:
+            self._quiet = trio.Event()
+        self._running += 1
         try:
             await self._app(scope, receive, last_shielded)
         finally:
+            self._running -= 1
+            if not self._running:
+                self._quiet.set()
+            self._note(id(opened), False)
             for close in opened:
                 close()
+
+
+class _Inbox:
+    """The messages of one request on their way from the protocol to the application.
+
+    Holds: the news that the client has gone is taken at once, and comes after what was before it;
+    once the application has ended, nothing waits.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._put, self._take = trio.open_memory_channel[Any](most)
+        self._last: Any = {"type": "http.disconnect"}
+
+    async def put(self, message: Any) -> None:
+        """Hand over a message; waits while there is no room."""
+        if message["type"].endswith(".disconnect"):
+            self._last = message
+            self._put.close()
+            return
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._put.send(message)
+
+    async def receive(self) -> Any:
+        """The next message."""
+        try:
+            return await self._take.receive()
+        except trio.EndOfChannel:
+            return self._last
+
+    def close(self) -> None:
+        """The application has ended."""
+        self._take.close()
 
 
 def _set_method(scope: Any, protocol: Http1 | Http2 | None) -> None:

@@ -34,6 +34,7 @@ from sim.api.openapi.aggregated import NOTHING, Aggregated
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Reply, Request, UserInfo, Watch, WatchEvent
 from sim.kernel import Kernel, OutsideAnswer, OutsideRequest, unheard
+from sim.wire.patience import within
 from sim.wire.stack import make_room
 
 # Real seconds: --request-timeout. Virtual time may be paused, but sockets do not wait for ever.
@@ -331,7 +332,7 @@ class Gateway:
 
     async def judge(self, user: UserInfo, attributes: AccessAttributes) -> Opinion:
         """Judge a request for which a service outside has to be asked."""
-        with trio.move_on_after(REQUEST_TIMEOUT_S):
+        with within(REQUEST_TIMEOUT_S):
             payload = [_packed(user), list(astuple(attributes))]
             opinion: Opinion = await self.kernel.gate.submit("judge", payload)
             return opinion
@@ -346,7 +347,7 @@ class Gateway:
         pairs = [list(pair) for pair in request.headers]
         sent = [request.method, request.path, request.query, pairs, request.body, request.address]
         payload = [sent, _packed(request.user)]
-        with trio.move_on_after(REQUEST_TIMEOUT_S):
+        with within(REQUEST_TIMEOUT_S):
             answer: OutsideAnswer | OutsideRequest = await self.kernel.gate.submit("forward", payload)
             return answer
         return _no_server(504, "the server did not answer in time")
@@ -371,7 +372,7 @@ class Gateway:
         self._asked = ident = self._asked + 1
         self.kernel.gate.post("request", [*pack(request), ident], done)
         try:
-            with trio.move_on_after(seconds):
+            with within(seconds):
                 await answered.wait()
             taken = bool(box)
         finally:

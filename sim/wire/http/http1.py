@@ -69,6 +69,14 @@ class Http1(H11Protocol):
 
     answering = False
     method = ""
+    _asked = False  # for the body of the present request
+
+    async def ask_for_body(self) -> None:
+        """Let a client that waits for it (Expect: 100-continue) send its body."""
+        self._asked = True
+        if self.connection.they_are_waiting_for_100_continue:
+            headers = self.config.response_headers("h11")
+            await self._send_h11_event(h11.InformationalResponse(status_code=100, headers=headers))
 
     async def handle(self, event: Event) -> None:
         """Handles one event of the transport."""
@@ -100,9 +108,12 @@ class Http1(H11Protocol):
         ):
             raise Refused(400)
         self.method = request.method.decode("ascii")
+        self._asked = False
         await super()._create_stream(request)
 
     async def _send_h11_event(self, event: Any) -> None:
+        if isinstance(event, h11.InformationalResponse) and event.status_code == 100 and not self._asked:
+            return  # hypercorn would ask for each body at once
         if isinstance(event, h11.InformationalResponse | h11.Response):
             event = type(event)(
                 headers=event.headers,

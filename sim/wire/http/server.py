@@ -4,9 +4,11 @@ Turns an application and certificates into a served address; `serve` runs until 
 cancelled.
 
 Holds: a client certificate is believed only after the TLS handshake verified it against the
-server's own authority; there are never more connections than the bound: beyond it, the one that has
-waited longest for a request is closed, and where all have a request, the newest; when `serve` is
-cancelled, all sockets are closed within GRACE_S.
+server's own authority; there are never more connections than the bound: beyond it, one that waits
+for its client is closed, first one that waits for the rest of a body, then the one that has been
+without a request for longest, and of the address that holds most; where all have requests, the
+newest of an address that holds more than its share gives way to another address, and otherwise the
+new one is closed; when `serve` is cancelled, all sockets are closed within GRACE_S.
 
 Mirrors  nothing upstream.
 """
@@ -23,7 +25,7 @@ from hypercorn.config import Config
 
 from sim.wire.accepting import LOG, accept_connections
 from sim.wire.descriptors import default_connections
-from sim.wire.http.connection import GRACE_S, App, Connection
+from sim.wire.http.connection import GRACE_S, IDLE, STALLED, App, Connection
 from sim.wire.http.http2 import STREAMS_MAX
 
 
@@ -35,7 +37,23 @@ def _config(streams_max: int) -> Config:
     config.h11_max_incomplete_size = 64 * 1024
     config.keep_alive_max_requests = sys.maxsize  # Go ends no connection for its number of requests
     config.h2_max_concurrent_streams = streams_max or STREAMS_MAX
+    config.max_app_queue_size = 1  # the body of a request waits in the socket until it is wanted
     return config
+
+
+class _Held:
+    """The connections of one address, the oldest first, and those that wait, the longest first."""
+
+    def __init__(self) -> None:
+        self.open: dict[Connection, None] = {}
+        self.waiting: dict[str, dict[Connection, None]] = {STALLED: {}, IDLE: {}}
+
+    def note(self, connection: Connection, waits_for: str) -> None:
+        """Note what a connection waits for; "" for nothing."""
+        for waiting in self.waiting.values():
+            waiting.pop(connection, None)
+        if waits_for:
+            self.waiting[waits_for][connection] = None
 
 
 class _Connections:
@@ -54,29 +72,52 @@ class _Connections:
         self._context = context
         self._nursery = nursery
         self._most = most
-        self._open: dict[Connection, None] = {}
-        self._idle: dict[Connection, None] = {}  # those without a request, the longest first
+        self._open: dict[Connection, str] = {}  # with their addresses
+        self._held: dict[str, _Held] = {}  # by address
         self._refusing = False
 
     def take(self, transport: trio.SocketStream) -> None:
-        """Serve a connection, in place of an idle one if there are too many, or close it."""
+        """Serve a connection, in place of another one if there are too many, or close it."""
+        address = _address_of(transport)
         if len(self._open) >= self._most:
-            if not self._idle:
+            other = self._waiting() or self._of_the_greatest(address)
+            if other is None:
                 if not self._refusing:
                     LOG.error("a connection was refused: %d have requests (--max-connections)", self._most)
                 self._refusing = True
                 transport.socket.close()
                 return
-            oldest = next(iter(self._idle))
-            self._remove(oldest)
-            oldest.close()
+            self._remove(other)
+            other.close()
         self._refusing = False
         stream: Any = transport
         if self._context is not None:
             stream = trio.SSLStream(transport, self._context, server_side=True, https_compatible=True)
         connection = Connection(self._app, self._config, stream, self._note)
-        self._open[connection] = self._idle[connection] = None
+        held = self._held.setdefault(address, _Held())
+        self._open[connection] = address
+        held.open[connection] = None
+        held.note(connection, IDLE)
         self._nursery.start_soon(self._serve, connection)
+
+    def _waiting(self) -> Connection | None:
+        """The connection that waits for its client, and can be done without most easily."""
+        for waits_for in (STALLED, IDLE):
+            those = [held for held in self._held.values() if held.waiting[waits_for]]
+            if those:
+                return next(iter(max(those, key=lambda held: len(held.open)).waiting[waits_for]))
+        return None
+
+    def _of_the_greatest(self, address: str) -> Connection | None:
+        """The newest connection of the address that holds most, if that is more than its share, and
+        a new connection of another address is within its own.
+        """
+        own = self._held.get(address, _Held())
+        share = self._most / len({*self._held, address})
+        greatest = max(self._held.values(), key=lambda held: len(held.open))
+        if len(greatest.open) > share and len(own.open) < share:
+            return next(reversed(greatest.open))
+        return None
 
     def limit_sending(self, until: float) -> None:
         """Let all writes end at an instant of Trio's clock."""
@@ -89,14 +130,27 @@ class _Connections:
         finally:
             self._remove(connection)
 
-    def _note(self, connection: Connection, idle: bool) -> None:
-        self._idle.pop(connection, None)
-        if idle and connection in self._open:
-            self._idle[connection] = None
+    def _note(self, connection: Connection, waits_for: str) -> None:
+        address = self._open.get(connection)
+        if address is not None:
+            self._held[address].note(connection, waits_for)
 
     def _remove(self, connection: Connection) -> None:
-        self._open.pop(connection, None)
-        self._idle.pop(connection, None)
+        address = self._open.pop(connection, None)
+        if address is not None:
+            held = self._held[address]
+            held.note(connection, "")
+            del held.open[connection]
+            if not held.open:
+                del self._held[address]
+
+
+def _address_of(transport: trio.SocketStream) -> str:
+    """The address of a client without its port, "" if it has gone."""
+    try:
+        return str(transport.socket.getpeername()[0])
+    except OSError:
+        return ""
 
 
 async def serve(
