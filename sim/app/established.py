@@ -30,6 +30,8 @@ from actors.controllers import manager, resourcequota, serviceaccount, ttl
 from actors.controllers.established import Child, children_of
 from actors.controllers.nodelifecycle import loop as nodelifecycle
 from actors.controllers.nodelifecycle.decide import NO_SCHEDULE, taints_patch, without_taints
+from actors.controllers.persistentvolume_binder import loop as persistentvolume_binder
+from actors.controllers.persistentvolume_binder.established import bindings
 from actors.controllers.shared.accounts import account as new_account
 from actors.node import established as node_side
 from actors.node import requests as node_api
@@ -47,6 +49,7 @@ from actors.users import Admin
 from sim.api.admission import quota as amounts
 from sim.api.generated_names import generated_name, new_uid
 from sim.api.kinds.quota_use import NOTHING, add, texts_of
+from sim.api.objects import controller_of
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Item
@@ -62,7 +65,9 @@ AT_ONCE = 200
 # Writes before the history is compacted. The run begins without history, and it would be large.
 HISTORY = 5_000
 FIRST = ("Namespace", "ResourceQuota")  # kinds that restrict other objects
+VOLUMES_AND_CLAIMS = ("PersistentVolume", "PersistentVolumeClaim")
 SPREADING = ("ReplicaSet", "StatefulSet", "ReplicationController")
+CLAIM = "persistentVolumeClaim"  # a source of volumes
 OWN = ("containerStatuses", "hostIP", "podIP", "podIPs")  # of each pod's status
 
 
@@ -122,6 +127,8 @@ class Established:
         # Objects that are applied as usual: their kind does not exist yet, or they were refused.
         self._left: list[Obj] = []
         self._limited: dict[str, None] = {}  # namespaces with quotas
+        # The nodes of pods that are still to come, by their workload.
+        self._places = {workload: [*nodes] for workload, nodes in cluster.plan.places.items()}
         self._forgotten = 0  # the revision of the last compaction
         self._work = self._bring_up()
 
@@ -254,6 +261,25 @@ class Established:
         )  # fmt: skip
         self._limited[meta["namespace"]] = None
 
+    def _bind_claim(self, obj: Obj) -> None:
+        """Bind a claim and a volume that name each other, as soon as both are there."""
+        spec, get, key = obj["spec"], self._store.get, self._cluster.scheme.key
+        claim: Obj | None = obj
+        volume: Obj | None = obj
+        if obj["kind"] == "PersistentVolume":
+            of_claim = spec.get("claimRef") or {}
+            found = get(
+                key("persistentvolumeclaims", of_claim.get("namespace", ""), of_claim.get("name", ""))
+            )
+            claim = None if found is None else found.obj
+        else:
+            found = get(key("persistentvolumes", "", spec.get("volumeName") or ""))
+            volume = None if found is None else found.obj
+        for write in bindings(claim, volume, self._names) if claim and volume else ():
+            reply = self._controller(persistentvolume_binder.CLIENT, "update", **write)
+            if not reply.ok:
+                self._note(f"{write['resource']}/{write['name']}", reply)
+
     def _follow(self, item: Item) -> Iterator[None]:
         """Do what the scheduler, the agents and the controllers do with a new object."""
         obj = item.obj
@@ -265,6 +291,8 @@ class Established:
             self._welcome(obj)
         elif kind == "ResourceQuota":
             self._count(obj)
+        elif kind in VOLUMES_AND_CLAIMS:
+            self._bind_claim(obj)
         elif kind == "Service":
             self._view.set_service(meta["namespace"], meta["name"], obj)
         elif kind in SPREADING:
@@ -278,7 +306,7 @@ class Established:
 
         As soon as one pod of a template runs, the others are copied from it.
         """
-        meta = owner.obj["metadata"]
+        meta, places = owner.obj["metadata"], self._places_of(owner.obj)
         for made in range(1, child.times + 1):
             self._kernel.cause = owner.cause
             reply = self._controller(
@@ -291,31 +319,44 @@ class Established:
             if child.resource != "pods":
                 yield from self._follow(reply.item)
                 continue
-            like = self._start(reply.obj)
+            like = self._start(reply.obj, places)
             if like is not None and made < child.times and meta["namespace"] not in self._limited:
-                yield from self._copies(child, like, child.times - made, owner.cause)
+                yield from self._copies(child, like, child.times - made, owner.cause, places)
                 break
         return True
 
+    def _places_of(self, owner: Obj) -> list[str]:
+        """The nodes of the next pods of an owner, which takes those of its Deployment."""
+        above = controller_of(owner)
+        named = owner if above is None else {**above, "metadata": {"name": above["name"]}}
+        resource = self._cluster.scheme.by_kind(named["apiVersion"], named["kind"])
+        plural = "" if resource is None else resource.plural
+        return self._places.get(f"{plural}/{owner['metadata']['namespace']}/{named['metadata']['name']}", [])
+
     # --- pods -------------------------------------------------------------------------------------
 
-    def _start(self, pod: Obj) -> Like | None:
-        """Make a new pod run by ordinary requests; None if it is left to the scheduler and agents."""
+    def _start(self, pod: Obj, places: list[str] | None = None) -> Like | None:
+        """Make a new pod run by ordinary requests; None if it is left to the scheduler and agents.
+
+        places: nodes of which the pod takes the first, wherever the scheduler would place it
+        """
         meta, cluster = pod["metadata"], self._cluster
-        if not node_side.is_settled(pod):
-            return None
         info = self._view.templates.info(pod)
-        if info.volumes:
-            return None
         node = info.node_name
+        if not node and places and self._has_volumes(info):
+            node = places.pop(0)
+            if not self._bind(info, node).ok:
+                return None
+            self._settle(info, node, self._held(meta))
+        if not node_side.is_settled(pod) or info.volumes:
+            return None
         if not node and waits(pod, cluster.options.scheduler.scheduler_name):
             node = self._chosen(info)
             if not node or not self._bind(info, node).ok:
                 return None
         if node not in cluster.nodes or not node_side.has_images(cluster.nodes[node].machine, pod):
             return None
-        held = self._store.get(cluster.scheme.key("pods", meta["namespace"], meta["name"]))
-        assert held is not None
+        held = self._held(meta)
         status = status_patch(held.obj["status"], self._run(node, held.obj))
         updated = self._agent(
             node, "patch", "pods", subresource="status", namespace=meta["namespace"], name=meta["name"],
@@ -325,6 +366,21 @@ class Established:
             return None
         self._settle(info, node, updated.item)
         return Like(updated.item, info.template)
+
+    def _has_volumes(self, info: PodInfo) -> bool:
+        """True if the claims of a pod have volumes, so that no choice of a node has to come first."""
+        namespace = info.obj["metadata"]["namespace"]
+        claims = [each["persistentVolumeClaim"]["claimName"] for each in info.volumes if CLAIM in each]
+        if len(claims) != len(info.volumes):
+            return False
+        key = self._cluster.scheme.key
+        found = [self._store.get(key("persistentvolumeclaims", namespace, claim)) for claim in claims]
+        return all(claim is not None and claim.obj["spec"].get("volumeName") for claim in found)
+
+    def _held(self, meta: Obj) -> Item:
+        held = self._store.get(self._cluster.scheme.key("pods", meta["namespace"], meta["name"]))
+        assert held is not None
+        return held
 
     def _bind(self, info: PodInfo, node: str) -> Reply:
         meta, names = info.obj["metadata"], self._names
@@ -346,7 +402,7 @@ class Established:
         info.node_name, info.held = node, item
         self._view.assume(info)
 
-    def _copies(self, child: Child, like: Like, count: int, cause: int) -> Iterator[None]:
+    def _copies(self, child: Child, like: Like, count: int, cause: int, places: list[str]) -> Iterator[None]:
         """Copy a running pod into the storage; without a node, create a pending pod."""
         obj, bits = like.item.obj, self._bits
         meta, spec = obj["metadata"], obj["spec"]
@@ -356,7 +412,7 @@ class Established:
         while count:
             made = {**meta, "name": generated_name(base, bits), "uid": new_uid(bits)}
             info = PodInfo({**obj, "metadata": made}, like.template)
-            node = self._chosen(info)
+            node = places.pop(0) if places else self._chosen(info)
             if not node:
                 break
             pod = {**obj, "metadata": made, "spec": {**spec, "nodeName": node}, "status": held}

@@ -1,5 +1,5 @@
-"""Notes before a run: settings without effect, programs without end, expectations that hold
-already.
+"""Notes before a run: settings without effect, programs without end, claims that no process
+provisions, expectations that hold already.
 
 Turns a plan into sentences of one line each.
 """
@@ -9,9 +9,10 @@ from __future__ import annotations
 from sim.app.endless import endless_jobs
 from sim.app.foregone import foregone
 from sim.app.options import idle_options
+from sim.app.provisioners import unprovisioned
 from sim.scenario.plan.plan import Plan
 
 
 def notes_of(plan: Plan) -> list[str]:
     """All notes about a plan."""
-    return [*idle_options(plan.cluster), *endless_jobs(plan), *foregone(plan)]
+    return [*idle_options(plan.cluster), *endless_jobs(plan), *unprovisioned(plan), *foregone(plan)]

@@ -1,4 +1,4 @@
-"""`kubectl get nodes,deployments,… -o yaml` as a scenario."""
+"""`kubectl get nodes,deployments,… -o yaml` as a scenario that begins as the cluster is."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 from sim.app.imports.machines import node_groups
 from sim.app.imports.objects import manifests
 from sim.app.imports.parts import PLAIN_NODES, Imported, Value, plain_nodes
+from sim.app.imports.places import places_of
+from sim.app.imports.volumes import storage_drivers
 from sim.errors import InputError
 
 
@@ -20,22 +22,34 @@ def import_dump(documents: Sequence[Any], shown: str) -> Imported:
     if not objects:
         remedy = "save what kubectl get nodes,deployments -A -o yaml prints"
         raise InputError("holds no API objects", shown, remedy)
-    nodes, steps, node_notes = node_groups([each for each in objects if each["kind"] == "Node"])
-    made, notes = manifests([each for each in objects if each["kind"] != "Node"])
-    if not nodes:
-        node_notes = [PLAIN_NODES]
+    machines = node_groups([each for each in objects if each["kind"] == "Node"])
+    notes = [*machines.notes] if machines.groups else [PLAIN_NODES]
+    storage = storage_drivers(objects, notes)
+    played = [each["driver"] for each in storage]
+    given = [each for each in objects if each["kind"] != "Node" and not _is_of_driver(each, played)]
+    made, object_notes = manifests(given, machines.names)
+    places = places_of(given, made, machines.names, notes)
     strange = len(documents) - len(objects)
     return Imported(
-        nodes=nodes or plain_nodes(),
+        nodes=machines.groups or plain_nodes(),
+        storage=storage,
+        places=places,
+        established=True,
         objects=made,
-        steps=steps,
+        steps=machines.steps,
         notes=[
-            *node_notes,
             *notes,
+            *object_notes,
             *([f"left out {strange} documents that are no API objects"] if strange else []),
         ],
         metrics=any(each["kind"] == "HorizontalPodAutoscaler" for each in made),
     )
+
+
+def _is_of_driver(obj: Value, drivers: Sequence[str]) -> bool:
+    """True for what a simulated storage driver makes itself: its CSIDriver and its attachments."""
+    made = obj["kind"] == "CSIDriver" and obj["metadata"]["name"] in drivers
+    return made or obj["kind"] in ("VolumeAttachment", "CSIStorageCapacity")
 
 
 def is_object(value: Any) -> bool:

@@ -3,7 +3,7 @@
 Nodes are equal if they agree in labels, taints, region and capacity; the memory and disk of
 machines of one type vary by a few kibibytes, so that amounts within one percent count as equal.  A
 group deals its nodes to its zones in turn, so that nodes which are spread unevenly make several
-groups.
+groups.  Nodes keep their names, unless a scenario cannot have them.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from sim.app.imports.parts import START, Value
+from sim.app.imports.parts import Value
 from sim.ident import NAMES
 from sim.units import quantity_milli, quantity_value
 
 _UPSTREAM = NAMES["kubernetes"]
 _ZONE = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_PROCESS = re.compile(r"(apiserver|controller-manager|scheduler)-\d+$|csi-|(storage|admin)$")
+_NAME_MAX = 63
 _MACHINES_HAVE = ("cpu", "memory", "pods", "ephemeral-storage")
 _NEARLY = ("memory", "ephemeral-storage")
 _TOLERANCE = 0.01
@@ -50,8 +52,22 @@ class _Node:
         )  # fmt: skip
 
 
-def node_groups(objects: Sequence[Value]) -> tuple[list[Value], list[Value], list[str]]:
-    """The groups of nodes, the steps that cordon some of them, and notes."""
+class Machines(NamedTuple):
+    """The nodes of a cluster.
+
+    groups: of the field `cluster.nodes`
+    steps: those that cordon some of the nodes
+    names: the name of each node in the scenario, by that of its object
+    """
+
+    groups: list[Value]
+    steps: list[Value]
+    notes: list[str]
+    names: Mapping[str, str]
+
+
+def node_groups(objects: Sequence[Value]) -> Machines:
+    """The nodes of Node objects."""
     own = _own_labels(objects)
     nodes = [_read(obj, own) for obj in sorted(objects, key=lambda each: _natural(each["metadata"]["name"]))]
     groups: list[Value] = []
@@ -60,10 +76,19 @@ def node_groups(objects: Sequence[Value]) -> tuple[list[Value], list[Value], lis
     for alike in _alike(nodes):
         for members, zones in _dealt(alike):
             prefix = _prefix(members, zones, prefixes)
-            groups.append(_group(members, zones, prefix))
-            made = _names(prefix, len(members), zones)
-            renamed.update((node.name, name) for node, name in zip(members, made, strict=True))
-    return groups, _cordons(nodes, renamed), _notes(nodes, renamed, own)
+            group = _group(members, zones, prefix)
+            names, made = [node.name for node in members], _names(prefix, len(members), zones)
+            if names != made and all(map(_can_be_named, names)):
+                del group["prefix"]
+                group["names"] = made = names
+            groups.append(group)
+            renamed.update(zip(names, made, strict=True))
+    return Machines(groups, _cordons(nodes, renamed), _notes(nodes, renamed, own), renamed)
+
+
+def _can_be_named(name: str) -> bool:
+    """True if a scenario can have a node of this name: a short one that no process has."""
+    return len(name) <= _NAME_MAX and bool(_ZONE.fullmatch(name)) and not _PROCESS.match(name)
 
 
 def _read(obj: Value, own: Sequence[str]) -> _Node:
@@ -186,7 +211,8 @@ def _prefix(nodes: Sequence[_Node], zones: Sequence[str], taken: dict[str, None]
     """
     first = nodes[0]
     own = first.name.removesuffix("-0").removesuffix(f"-{first.zone}")
-    if own not in taken and _names(own, len(nodes), zones) == [node.name for node in nodes]:
+    names = [node.name for node in nodes]
+    if own not in taken and _names(own, len(nodes), zones) == names and all(map(_can_be_named, names)):
         taken[own] = None
         return own
     roles = [
@@ -238,7 +264,7 @@ def _group(nodes: Sequence[_Node], zones: Sequence[str], prefix: str) -> Value:
 
 def _cordons(nodes: Sequence[_Node], renamed: Mapping[str, str]) -> list[Value]:
     closed = [renamed[node.name] for node in nodes if node.cordoned]
-    return [{"at": START, "name": "cordoned", "cordon": {"nodes": {"name": closed}}}] if closed else []
+    return [{"at": "1s", "name": "cordoned", "cordon": {"nodes": {"name": closed}}}] if closed else []
 
 
 def _notes(nodes: Sequence[_Node], renamed: Mapping[str, str], own: Sequence[str]) -> list[str]:

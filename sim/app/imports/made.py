@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sim.api.auth.bootstrap_policy.controller_roles import controller_rules
@@ -13,17 +14,27 @@ _MADE_KINDS = (
     "Event", "Endpoints", "EndpointSlice", "Lease", "ControllerRevision", "ComponentStatus", "PodMetrics",
     "NodeMetrics", "FlowSchema", "PriorityLevelConfiguration", "APIService", "CSINode", "Node",
 )  # fmt: skip
+_CONTROLLERS = (
+    "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicationController",
+)  # fmt: skip
 _KEPT_METADATA = ("name", "namespace", "labels", "annotations", "finalizers")
 _ALLOCATED = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort")
+_REFERENCE = ("apiVersion", "kind", "namespace", "name")
 _AGAIN = "left out, because the control plane makes them itself"
 
 
-def left_out(obj: Value, names: Names) -> str:
-    """The reason why an object is not imported; empty if it is."""
+def left_out(obj: Value, names: Names, is_there: Callable[[str, str, str], bool] | None = None) -> str:
+    """The reason why an object is not imported; empty if it is.
+
+    is_there: True for kind, namespace and name of an object that is imported too; an object with
+        another controller is imported by itself.  Default: the controllers of all objects are there
+    """
     metadata = obj.get("metadata") or {}
     labels = metadata.get("labels") or {}
     annotations = metadata.get("annotations") or {}
-    if any(owner.get("controller") for owner in metadata.get("ownerReferences") or ()):
+    if (owner := controller_of(obj)) is not None and (
+        is_there is None or _is_made_again(obj, owner, is_there)
+    ):
         return "left out, because their owners make them again"
     if obj["kind"] in _MADE_KINDS or names.annotation_mirror_pod in annotations:
         return _AGAIN
@@ -34,6 +45,26 @@ def left_out(obj: Value, names: Names) -> str:
     if metadata.get("deletionTimestamp"):
         return "left out, because they were being deleted"
     return "left out, because they have ended" if _has_ended(obj) else ""
+
+
+def controller_of(obj: Value) -> Value | None:
+    """The reference to the controller of an object."""
+    owners = (obj.get("metadata") or {}).get("ownerReferences") or ()
+    return next((each for each in owners if each.get("controller")), None)
+
+
+def owner_above(kind: str, name: str) -> tuple[str, str]:
+    """Kind and name of the object that makes objects of this kind under names of this form."""
+    above = {"ReplicaSet": "Deployment", "Job": "CronJob"}.get(kind, "")
+    return above, name.rpartition("-")[0]
+
+
+def _is_made_again(obj: Value, owner: Value, is_there: Callable[[str, str, str], bool]) -> bool:
+    kind, name, space = owner.get("kind", ""), owner.get("name", ""), obj["metadata"].get("namespace", "")
+    above, above_name = owner_above(kind, name)
+    if kind not in _CONTROLLERS:
+        return False
+    return is_there(kind, space, name) or (above != "" and is_there(above, space, above_name))
 
 
 def _is_built_in(obj: Value, names: Names) -> bool:
@@ -100,13 +131,22 @@ def _own_annotations(given: dict[str, str], names: Names) -> dict[str, str]:
         names.annotation_desired_replicas, names.annotation_max_replicas, names.annotation_template_generation,
         names.annotation_job_tracking, names.annotation_last_change_trigger_time, names.annotation_rbac_autoupdate,
     )  # fmt: skip
-    prefixes = (f"pv.{names.domain}/", f"volume.{names.domain}/", names.annotation_autoscaling_prefix)
-    return {key: value for key, value in given.items() if key not in made and not key.startswith(prefixes)}
+    prefixes = (
+        f"pv.{names.domain}/", f"volume.{names.domain}/", f"volume.beta.{names.domain}/storage-provisioner",
+        names.annotation_autoscaling_prefix,
+    )  # fmt: skip
+    return {
+        key: value
+        for key, value in given.items()
+        # the driver that made a volume deletes it
+        if key == names.annotation_provisioned_by or (key not in made and not key.startswith(prefixes))
+    }
 
 
 def _is_made(finalizer: str, names: Names) -> bool:
     domain = finalizer.partition("/")[0]
-    return finalizer in (names.finalizer_foreground, names.finalizer_orphan) or domain.endswith(names.domain)
+    made = (names.finalizer_foreground, names.finalizer_orphan)
+    return finalizer in made or domain.endswith(names.domain) or domain == "external-attacher"
 
 
 def _spec(kind: str, spec: Value, names: Names) -> Value:
@@ -122,12 +162,11 @@ def _spec(kind: str, spec: Value, names: Names) -> Value:
         return _pod(spec, names)
     if kind == "Job" and not spec.get("manualSelector"):
         return _job({key: value for key, value in spec.items() if key != "selector"})
-    dropped = {
-        "PersistentVolumeClaim": "volumeName",
-        "PersistentVolume": "claimRef",
-        "Namespace": "finalizers",
-    }
-    return {key: value for key, value in spec.items() if key != dropped.get(kind)}
+    if kind == "PersistentVolume" and spec.get("claimRef"):
+        # Without the uid the volume is kept for a claim of this name, which gets another one here.
+        of_claim = {key: spec["claimRef"][key] for key in _REFERENCE if spec["claimRef"].get(key)}
+        return {**spec, "claimRef": of_claim}
+    return {key: value for key, value in spec.items() if (kind, key) != ("Namespace", "finalizers")}
 
 
 def _job(spec: Value) -> Value:
@@ -144,17 +183,13 @@ def _job(spec: Value) -> Value:
 
 
 def _pod(spec: Value, names: Names) -> Value:
-    """The spec of a pod without its node and what admission added."""
+    """The spec of a pod without what admission added."""
     injected = (names.taint_not_ready, names.taint_unreachable)
 
     def added(volume: dict[str, Any]) -> bool:
         return str(volume.get("name", "")).startswith(names.volume_api_access_prefix)
 
-    kept = {
-        k: v
-        for k, v in spec.items()
-        if k not in ("nodeName", "priority", "preemptionPolicy", "serviceAccount")
-    }
+    kept = {k: v for k, v in spec.items() if k not in ("priority", "preemptionPolicy", "serviceAccount")}
     if kept.get("serviceAccountName") == names.default_service_account:
         del kept["serviceAccountName"]
     kept["tolerations"] = [

@@ -10,7 +10,7 @@ defaults.  So there is no second list of defaults here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sim.api.schema.resource import Resource
@@ -18,6 +18,7 @@ from sim.api.schema.scheme import Scheme
 from sim.app.imports.made import left_out, without_made
 from sim.app.imports.parts import Value, note_groups
 from sim.app.imports.references import UPSTREAM, missing_objects
+from sim.app.imports.volumes import with_volumes
 from sim.errors import InputError
 from sim.scenario.check import soundness
 from sim.scenario.plan.own_kinds import Planned
@@ -27,25 +28,32 @@ _FIELD = re.compile(r'"([^"]+)"')
 _RANKS = {
     "CustomResourceDefinition": 0, "Namespace": 1, "PriorityClass": 2, "StorageClass": 2, "RuntimeClass": 2,
     "ClusterRole": 2, "ServiceAccount": 3, "ConfigMap": 4, "Secret": 4, "PersistentVolume": 4, "PersistentVolumeClaim": 4,
-    "HorizontalPodAutoscaler": 6,
+    "HorizontalPodAutoscaler": 6, "MutatingWebhookConfiguration": 7, "ValidatingWebhookConfiguration": 7,
 }  # fmt: skip
 _RANK = 5
 _EMPTY_ALLOWED = ("resources", "securityContext", "annotations", "labels", "affinity")
 
 
-def manifests(objects: Sequence[Value]) -> tuple[list[Value], list[str]]:
-    """The manifests of objects, in the order in which they can be created, and notes."""
+def manifests(
+    objects: Sequence[Value], nodes: Mapping[str, str] | None = None
+) -> tuple[list[Value], list[str]]:
+    """The manifests of objects, in the order in which they can be created, and notes.
+
+    nodes: the name in the scenario of each node, if the objects are those of a whole cluster; pods
+        then keep their nodes, and an object stays if the controller of it is not among them
+    """
     found: list[Value] = []
     pairs: list[tuple[str, str]] = []
     notes: list[str] = []
     planned = Planned()
     seen: dict[tuple[str, ...], None] = {}
-    for obj in sorted(objects, key=lambda each: _RANKS.get(each["kind"], _RANK)):
-        if reason := left_out(obj, UPSTREAM):
+    is_there = None if nodes is None else _presence(objects)
+    for obj in sorted(with_volumes(objects, notes), key=_rank):
+        if reason := left_out(obj, UPSTREAM, is_there):
             pairs.append((reason, obj["kind"]))
             continue
         try:
-            manifest = _manifest(obj, planned, notes)
+            manifest = _manifest(_placed(obj, nodes or {}), planned, notes)
         except InputError as error:
             notes.append(f"left out {_shown(obj)}: {error.message}")
             continue
@@ -55,7 +63,30 @@ def manifests(objects: Sequence[Value]) -> tuple[list[Value], list[str]]:
             continue
         seen[key] = None
         found.append(manifest)
-    return [*missing_objects(found, objects, notes), *found], [*note_groups(pairs), *notes]
+    return sorted([*missing_objects(found, objects, notes), *found], key=_rank), [*note_groups(pairs), *notes]
+
+
+def _rank(obj: Value) -> int:
+    return _RANKS.get(obj["kind"], _RANK)
+
+
+def _presence(objects: Sequence[Value]) -> Callable[[str, str, str], bool]:
+    """A function that returns True if kind, namespace and name are those of one of the objects."""
+    there = {
+        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): None
+        for each in objects
+    }
+    return lambda kind, namespace, name: (kind, namespace, name) in there
+
+
+def _placed(obj: Value, nodes: Mapping[str, str]) -> Value:
+    """A pod on its node in the scenario, or on none if the node is missing; else the object itself."""
+    spec = obj.get("spec")
+    if obj["kind"] != "Pod" or not isinstance(spec, dict) or "nodeName" not in spec:
+        return obj
+    rest = {key: value for key, value in spec.items() if key != "nodeName"}
+    node = nodes.get(spec["nodeName"])
+    return {**obj, "spec": {**rest, "nodeName": node} if node else rest}
 
 
 def _shown(obj: Mapping[str, Any]) -> str:

@@ -24,6 +24,8 @@ class Imported:
     notes: what was left out or changed, one sentence each
     lasts_s: seconds until the last step has ended
     metrics: True if something needs the APIs of metrics
+    storage, places: the fields of `cluster`, if they have entries
+    established: True if the objects run already when the run begins
     """
 
     nodes: list[Value] = field(default_factory=list)
@@ -32,6 +34,9 @@ class Imported:
     notes: list[str] = field(default_factory=list)
     lasts_s: int = 0
     metrics: bool = False
+    storage: list[Value] = field(default_factory=list)
+    places: dict[str, list[str]] = field(default_factory=dict)
+    established: bool = False
 
 
 def scenario_text(found: Imported, name: str, source: str) -> str:
@@ -43,6 +48,12 @@ def scenario_text(found: Imported, name: str, source: str) -> str:
     cluster: Value = {"naming": "kubernetes", "nodes": found.nodes}
     if found.metrics:
         cluster["metrics"] = True
+    if found.storage:
+        cluster["storage"] = found.storage
+    if found.established and found.objects:
+        cluster["established"] = True
+    if found.places:
+        cluster["places"] = found.places
     minutes = max(10, -(-found.lasts_s // 60) + 10)
     spec: Value = {"seed": 1, "duration": f"{minutes}m", "cluster": cluster}
     if found.objects:

@@ -32,6 +32,7 @@ from sim.scenario.check.expectation_windows import Windows
 from sim.scenario.plan.context import Existing, Known
 from sim.scenario.plan.option_files import with_files
 from sim.scenario.plan.own_kinds import Planned, kind_remedy
+from sim.scenario.plan.places import places_of
 from sim.scenario.plan.plan import (
     AdoptionPlan,
     ClusterPlan,
@@ -326,6 +327,10 @@ class _Compiler:
             latency_us = self.latency(cluster.latency, ("spec", "cluster", "latency"))
         with self.part(("spec", "cluster", "boot")):
             boot_us = self.duration(cluster.boot, ("spec", "cluster", "boot"))
+        places: Mapping[str, tuple[str, ...]] = {}
+        with self.part(("spec", "cluster", "places")):
+            here: Path_ = ("spec", "cluster", "places")
+            places = places_of(self.document, here, cluster.places, cluster.established, seen)
         return ClusterPlan(
             naming=cluster.naming,
             nodes=tuple(nodes),
@@ -335,6 +340,7 @@ class _Compiler:
             latency_us=latency_us,
             boot_us=boot_us,
             metrics=cluster.metrics,
+            places=places,
             adoption=self._adoption(cluster.adopt_nodes),
             storage=self._storage(cluster, nodes),
         )
@@ -379,6 +385,7 @@ class _Compiler:
             zone = group.zones[index % len(group.zones)] if group.zones else ""
             number = index // len(group.zones) if group.zones else index
             name = f"{group.prefix}-{zone}-{number}" if zone else f"{group.prefix}-{number}"
+            name = group.names[index] if group.names else name
             yield NodePlan(
                 name,
                 zone,
@@ -439,6 +446,9 @@ class _Compiler:
     def _check_group(self, group: schema.NodeGroup, path: tuple[str | int, ...]) -> None:
         """Check what the API would refuse of the nodes of a group."""
         problems, error = Problems(), self.document.error
+        if group.names and len(group.names) != group.count:
+            what = f"{len(group.names)} names for {group.count} nodes"
+            problems.add(error((*path, "names"), what, "give each node a name, or none of them"))
         if "pods" in group.capacity and "max-pods" in group.flags:
             what = "the group's capacity says how many pods already"
             problems.add(error((*path, "flags", "max-pods"), what, "leave one out"))

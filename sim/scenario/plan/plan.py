@@ -72,6 +72,8 @@ class ClusterPlan:
         0 starts all of them at once
     metrics: True if there is a metrics server, which gives autoscaling the usage of pods
     established: objects that run already when the run begins
+    places: the nodes of their pods, by resource, namespace and name of their workload; the
+        scheduler chooses those of other pods
     adoption: the machines of Node objects that come through the API; None: such objects have none
     storage: the storage drivers, and the classes of their disks
     """
@@ -85,6 +87,7 @@ class ClusterPlan:
     boot_us: int = 0
     metrics: bool = False
     established: tuple[Mapping[str, Any], ...] = ()
+    places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     adoption: AdoptionPlan | None = None
     storage: tuple[StoragePlan, ...] = ()
 

@@ -66,12 +66,13 @@ def foreign(value: Any) -> Foreign | None:
 
 
 def is_list(value: Any) -> bool:
-    """True for a List of the API, or a list of one kind."""
+    """True for a List of the API, or a list of one kind; without items it may hold null."""
     return (
         isinstance(value, dict)
-        and isinstance(value.get("items"), list)
-        and str(value.get("kind", "")).endswith("List")
-        and "apiVersion" in value
+        and isinstance(value.get("items", ""), list | None)
+        and isinstance(value.get("kind"), str)
+        and value["kind"].endswith("List")
+        and isinstance(value.get("apiVersion"), str)
     )
 
 

@@ -43,6 +43,8 @@ class NodeGroup(Strict):
 
     count: Annotated[int, Meta(ge=1, le=20_000)]
     prefix: Name = "node"
+    names: list[Name] = []
+    """A name for each of the nodes, in place of prefix, zone and number."""
     zones: list[Name] = []
     region: str = ""
     capacity: dict[str, Amount] = msgspec.field(default_factory=lambda: {"cpu": 8, "memory": "32Gi"})
@@ -168,6 +170,12 @@ class Cluster(Strict):
 
     Jobs, StatefulSets with claims, and pods that wait for something (probes, init containers,
     mounted objects) start as usual.
+    """
+    places: dict[str, list[Name]] = {}
+    """The nodes of the pods of a workload, `deployments/NAMESPACE/NAME: [node-0, node-0, node-1]`.
+
+    One node for each pod, in a StatefulSet by ordinal; further pods go where the scheduler chooses.
+    Needs `established: true`.
     """
 
 

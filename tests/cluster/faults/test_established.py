@@ -139,6 +139,68 @@ async def test_it_is_as_one_that_came_up() -> None:
             assert found == wanted, resource
 
 
+async def test_pods_run_on_the_nodes_that_the_plan_names_from_the_first_instant() -> None:
+    """Also where the scheduler would not place them, and pods that wait for a probe."""
+    probe = {"readinessProbe": {"tcpSocket": {"port": 80}}, "ports": [{"containerPort": 80}]}
+    objects = (
+        workload("Deployment", "web", 4),
+        workload("StatefulSet", "ordered", 3, serviceName="o"),
+        workload("Deployment", "slow", 2, container=probe),
+    )
+    places = {
+        "deployments/default/web": ("node-1", "node-1", "node-1"),
+        "statefulsets/default/ordered": ("node-2", "node-0", "node-2"),
+        "deployments/default/slow": ("node-0", "node-0"),
+    }
+    async with Cluster(replace(plan(*objects, nodes=3), places=places), seed=1) as cluster:
+        await cluster.run_for(0)
+        pods = {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in cluster.list("pods")}
+        assert Counter(node for name, node in pods.items() if name.startswith("web"))["node-1"] == 3
+        assert [pods[f"ordered-{ordinal}"] for ordinal in range(3)] == ["node-2", "node-0", "node-2"]
+        assert [node for name, node in pods.items() if name.startswith("slow")] == ["node-0", "node-0"]
+        await cluster.run_for("2m")
+        assert cluster.counts() == {"nodes": 3, "ready": 3, "pods": 9, "running": 9}
+        assert {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in cluster.list("pods")} == pods
+
+
+async def test_claim_and_volume_that_name_each_other_are_bound_from_the_first_instant() -> None:
+    size = {"storage": "1Gi"}
+    reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "default", "name": "data"}
+    volume = {
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv"},
+        "spec": {"capacity": size, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}, "storageClassName": "s", "claimRef": reference},
+    }  # fmt: skip
+    claim = {
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": size}, "storageClassName": "s", "volumeName": "pv"},
+    }  # fmt: skip
+    mounts = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    web = workload(
+        "Deployment",
+        "web",
+        1,
+        container=mounts,
+        volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}],
+    )
+    for objects in ((claim, volume, web), (volume, claim, web)):
+        places = {"deployments/default/web": ("node-1",)}
+        async with Cluster(replace(plan(*objects, nodes=2), places=places), seed=1) as cluster:
+            await cluster.run_for(0)
+            (bound,), (kept,), (pod,) = (
+                cluster.list(each) for each in ("persistentvolumeclaims", "persistentvolumes", "pods")
+            )
+            assert (bound["status"]["phase"], kept["status"]["phase"], pod["spec"]["nodeName"]) == (
+                "Bound",
+                "Bound",
+                "node-1",
+            )
+            assert kept["spec"]["claimRef"]["uid"] == bound["metadata"]["uid"]
+            seen: list[Change] = []
+            cluster.observe(seen.append, ["persistentvolumeclaims", "persistentvolumes"])
+            await cluster.run_for("1m")
+            assert (cluster.counts()["running"], seen) == (1, [])
+
+
 async def test_established_cluster_runs_from_the_first_instant_without_changes() -> None:
     async with Cluster(plan(*OBJECTS), seed=1) as cluster:
         await cluster.run_for(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 
 from sim.app.imports.documents import documents_of
@@ -102,17 +103,21 @@ def test_field_of_a_newer_version_is_left_out_with_a_note() -> None:
 def test_owned_ended_and_built_in_objects_are_counted_and_left_out() -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "u", "controller": True}
     pods = [served("v1", "Pod", f"web-{n}", "shop", metadata={"ownerReferences": [owner]}) for n in range(3)]
+    foreign = {"apiVersion": "shop.example/v1", "kind": "Basket", "name": "b", "uid": "u", "controller": True}
+    plain = {"containers": [{"name": "c", "image": "i"}]}
+    kept = served("v1", "Pod", "basket", "shop", spec=plain, metadata={"ownerReferences": [foreign]})
     done = served("v1", "Pod", "once", spec={})
     done["status"] = {"phase": "Succeeded"}
     given = [
         *pods,
+        kept,
         done,
         served("v1", "Namespace", "kube-system"),
         served("v1", "Event", "e", "shop"),
         deployment(),
     ]
     found = import_dump(given, "c")
-    assert [each["kind"] for each in found.objects] == ["Namespace", "Deployment"]
+    assert [each["kind"] for each in found.objects] == ["Namespace", "Pod", "Deployment"]
     assert "left out, because their owners make them again: 3 Pods" in found.notes
     assert "left out, because they have ended: 1 Pod" in found.notes
     assert "left out, because the control plane makes them itself: 1 Event, 1 Namespace" in found.notes
@@ -184,13 +189,204 @@ def test_text_of_the_scenario_compiles_and_begins_with_the_notes() -> None:
     assert text.startswith("# What the import left out or changed:\n# - the file describes no nodes")
     (document,) = parse_documents(text, "mine.yaml")
     plan = compile_plan(document, Path())
-    assert (len(plan.cluster.nodes), len(plan.objects)) == (6, 2)
+    assert (len(plan.cluster.nodes), len(plan.cluster.established)) == (6, 2)
 
 
 def test_lists_within_lists_and_json_are_read() -> None:
     inner = '{"apiVersion": "v1", "kind": "PodList", "items": [{"kind": "Pod"}]}'
     text = f'{{"apiVersion": "v1", "kind": "List", "items": [{inner}, {{"kind": "Node"}}]}}'
     assert documents_of(text.encode(), "f") == [{"kind": "Pod"}, {"kind": "Node"}]
+
+
+def test_items_of_a_typed_list_take_the_kind_of_the_list() -> None:
+    text = """
+    {"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "a"}}, {"kind": "Node", "apiVersion": "v1"}]}
+    {"kind": "DeploymentList", "apiVersion": "apps/v1", "items": null}
+    """
+    first = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "a"}}
+    assert documents_of(text.encode(), "f") == [first, {"kind": "Node", "apiVersion": "v1"}]
+
+
+def test_msgpack_with_a_key_that_is_a_list_is_read() -> None:
+    packed = msgpack.packb({"lives": {("v1.Pod", "p"): 1, ("x", ("y",)): 2}})
+    assert documents_of(packed, "f") == [{"lives": {("v1.Pod", "p"): 1, ("x", ("y",)): 2}}]
+
+
+def test_objects_come_after_the_namespace_that_is_in_the_files() -> None:
+    hook = served("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "w", webhooks=[])
+    given = [hook, deployment(serviceAccountName="runner"), served("v1", "Namespace", "shop")]
+    found = import_dump(given, "c")
+    assert [each["kind"] for each in found.objects] == [
+        "Namespace", "ServiceAccount", "Deployment", "ValidatingWebhookConfiguration",
+    ]  # fmt: skip
+
+
+def machine(name: str) -> Value:
+    return served("v1", "Node", name, metadata={"labels": {"kubernetes.io/hostname": name}}, spec={})
+
+
+def pod_on(node: str, name: str, **more: Any) -> Value:
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": more.pop("owner"),
+        "name": more.pop("of"),
+        "uid": "u",
+        "controller": True,
+    }
+    pod = served("v1", "Pod", name, "shop", spec={"nodeName": node}, metadata={"ownerReferences": [owner]})
+    return {**pod, "status": {"phase": more.get("phase", "Running")}}
+
+
+def stateful_set(**spec: Any) -> Value:
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    whole = {
+        "replicas": 3,
+        "serviceName": "db",
+        "selector": {"matchLabels": {"app": "db"}},
+        "template": template,
+    }
+    return served("apps/v1", "StatefulSet", "db", "shop", spec={**whole, **spec})
+
+
+def test_pods_keep_the_places_that_they_have() -> None:
+    of_web = {"owner": "ReplicaSet", "of": "web-5d8f"}
+    placed = [
+        pod_on("ip-2", "web-5d8f-a", **of_web), pod_on("ip-1", "web-5d8f-b", **of_web),
+        pod_on("ip-1", "web-5d8f-c", **of_web, phase="Failed"), pod_on("ip-9", "web-5d8f-d", **of_web),
+        pod_on("ip-1", "db-1", owner="StatefulSet", of="db"), pod_on("ip-2", "db-0", owner="StatefulSet", of="db"),
+    ]  # fmt: skip
+    nodes = [machine("ip-1"), machine("ip-2")]
+    found = import_dump([*nodes, deployment(), stateful_set(), *placed], "c")
+    assert found.places == {
+        "deployments/shop/web": ["ip-2", "ip-1"],
+        "statefulsets/shop/db": ["ip-2", "ip-1"],
+    }
+    assert "pods of workloads start on the nodes on which they are: 4 Pods" in found.notes
+    (document,) = parse_documents(scenario_text(found, "mine", "c"), "mine.yaml")
+    plan = compile_plan(document, Path()).cluster
+    assert [node.name for node in plan.nodes] == ["ip-1", "ip-2"]
+    assert plan.places["deployments/shop/web"] == ("ip-2", "ip-1")
+
+
+def test_dropped_places_of_pods_of_stateful_sets_with_claims_are_noted() -> None:
+    claims = [
+        {
+            "metadata": {"name": "d"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }
+    ]
+    given = [
+        machine("ip-1"),
+        stateful_set(volumeClaimTemplates=claims),
+        pod_on("ip-1", "db-0", owner="StatefulSet", of="db"),
+    ]
+    found = import_dump(given, "c")
+    assert found.places == {}
+    assert any("StatefulSets with claims" in note and "1 Pods" in note for note in found.notes)
+
+
+def test_pod_without_a_controller_keeps_its_node() -> None:
+    spec = {"nodeName": "ip-1", "containers": [{"name": "c", "image": "i"}]}
+    pods = [
+        served("v1", "Pod", "one", spec=spec),
+        served("v1", "Pod", "two", spec={**spec, "nodeName": "gone"}),
+    ]
+    one, two = import_dump([machine("ip-1"), *pods], "c").objects
+    assert one["spec"]["nodeName"] == "ip-1"
+    assert "nodeName" not in two["spec"]
+
+
+def volume(name: str, claim: str, **spec: Any) -> Value:
+    reference = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": "shop",
+        "name": claim,
+        "uid": "u",
+        "resourceVersion": "3",
+    }
+    disk = {"driver": "ebs.csi.aws.com", "volumeHandle": name}
+    whole = {
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "1Gi"},
+        "storageClassName": "gp3",
+        "csi": disk,
+        "claimRef": reference,
+    }
+    marks = {
+        "annotations": {
+            "pv.kubernetes.io/provisioned-by": "ebs.csi.aws.com",
+            "pv.kubernetes.io/bound-by-controller": "yes",
+        },
+        "finalizers": ["kubernetes.io/pv-protection", "external-attacher/ebs-csi-aws-com"],
+    }
+    return served("v1", "PersistentVolume", name, spec={**whole, **spec}, metadata=marks)
+
+
+def claim(name: str, bound_to: str) -> Value:
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": "gp3",
+        "volumeName": bound_to,
+    }
+    marks = {
+        "annotations": {
+            "pv.kubernetes.io/bind-completed": "yes",
+            "volume.beta.kubernetes.io/storage-provisioner": "ebs.csi.aws.com",
+        }
+    }
+    return served("v1", "PersistentVolumeClaim", name, "shop", spec=spec, metadata=marks)
+
+
+def test_claim_and_volume_stay_bound_to_each_other() -> None:
+    found = import_dump([claim("data", "pv-1"), volume("pv-1", "data")], "c")
+    held = only(found.objects, "PersistentVolumeClaim")
+    assert held["spec"]["volumeName"] == "pv-1"
+    assert held["metadata"] == {"name": "data", "namespace": "shop"}
+    kept = only(found.objects, "PersistentVolume")
+    assert kept["spec"]["claimRef"] == {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": "shop",
+        "name": "data",
+    }
+    assert kept["metadata"] == {
+        "name": "pv-1",
+        "annotations": {"pv.kubernetes.io/provisioned-by": "ebs.csi.aws.com"},
+    }
+
+
+def test_claim_of_a_volume_that_is_not_in_the_files_is_provisioned_again() -> None:
+    found = import_dump([claim("data", "pv-1")], "c")
+    assert "volumeName" not in only(found.objects, "PersistentVolumeClaim")["spec"]
+    assert (
+        "claims get new volumes, since theirs are not in the files: 1 PersistentVolumeClaims" in found.notes
+    )
+    assert found.storage == [{"driver": "ebs.csi.aws.com", "class": "gp3"}]
+
+
+def test_driver_of_a_class_is_added_and_another_provisioner_is_named() -> None:
+    def storage_class(name: str, provisioner: str) -> Value:
+        return served("storage.k8s.io/v1", "StorageClass", name, provisioner=provisioner)
+
+    given = [
+        storage_class("gp2", "kubernetes.io/aws-ebs"), storage_class("ebs", "ebs.csi.aws.com"),
+        storage_class("local", "rancher.io/local-path"), storage_class("none", "kubernetes.io/no-provisioner"),
+        volume("pv-1", "data", accessModes=["ReadWriteMany"]),
+        served("storage.k8s.io/v1", "CSIDriver", "ebs.csi.aws.com", spec={"attachRequired": False, "storageCapacity": True}),
+    ]  # fmt: skip
+    found = import_dump(given, "c")
+    (entry,) = found.storage
+    assert (entry["driver"], entry["class"], entry["attachRequired"]) == (
+        "ebs.csi.aws.com",
+        "ebs-driver",
+        False,
+    )
+    assert "ReadWriteMany" in entry["accessModes"]
+    assert any(note.startswith("no process provisions rancher.io/local-path") for note in found.notes)
+    assert not any("no-provisioner" in note for note in found.notes)
+    assert [each["kind"] for each in found.objects if each["kind"] == "CSIDriver"] == []
 
 
 def test_file_without_objects_is_refused() -> None:
