@@ -1,0 +1,267 @@
+"""The figures of the house: what a reader of the whole tree would count.
+
+    python -m tests.tidy.house             one line a figure
+    python -m tests.tidy.house FIGURE      the places that a figure counts
+
+Turns the syntax trees of `sim` and `actors` into named lists of places.  `test_house` holds each
+list under its recorded number, so that a figure only falls.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.tidy.sources import Function, nodes, product_files, text
+from tests.tidy.test_imports import import_graph
+
+ATTRIBUTES_MAX = 20
+REASON = "Size:"  # the paragraph of a docstring that says why a class has so many attributes
+# The left side of the glossary as words of identifiers: dialect, and participles in place of nouns.
+DIALECT = re.compile(
+    r"lessons?|moulds?|lanes?|folded|beaten|stirred|foretold|urge|urgent|likeness|terse|told|heard|befell|"
+    r"silenced|blame",
+    re.IGNORECASE,
+)
+# Two rules are matched where these texts meet in one function.
+TOLERATION, AFFINITY, QOS = {"Exists", "effect"}, {"DoesNotExist", "Gt"}, {"Guaranteed", "BestEffort"}
+
+
+def folder_circles() -> Iterator[str]:
+    """Groups of neighbours in one folder that import each other in a circle."""
+    children: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for name, imported in import_graph().items():
+        for target in imported:
+            here, there = name.split("."), target.split(".")
+            depth = next(
+                (i for i, pair in enumerate(zip(here, there, strict=False)) if pair[0] != pair[1]), None
+            )
+            if depth:
+                children[".".join(here[:depth])][here[depth]].add(there[depth])
+    for folder, graph in sorted(children.items()):
+        for circle in circles(graph):
+            yield f"{folder}: {', '.join(circle)}"
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The strongly connected components of a graph with more than one node, sorted."""
+    reached = {start: _reachable(graph, start) for start in graph}
+    groups = {
+        tuple(sorted(other for other in reached[name] if name in reached.get(other, ())))
+        for name in graph
+        if name in reached[name]
+    }
+    return sorted(list(group) for group in groups if len(group) > 1)
+
+
+def _reachable(graph: dict[str, set[str]], start: str) -> set[str]:
+    seen: set[str] = set()
+    waiting = [*graph[start]]
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += graph.get(name, ())
+    return seen
+
+
+def _classes() -> Iterator[tuple[str, ast.ClassDef]]:
+    for path in product_files():
+        for node in nodes(path):
+            if isinstance(node, ast.ClassDef):
+                yield path, node
+
+
+def protocols() -> Iterator[str]:
+    """Classes that are Protocols."""
+    for path, node in _classes():
+        if any(ast.unparse(base).split("[")[0].endswith("Protocol") for base in node.bases):
+            yield f"{node.name} {path}:{node.lineno}"
+
+
+def protocols_of_one_name() -> Iterator[str]:
+    """Names that more than one Protocol has."""
+    places = list(protocols())
+    counted = Counter(place.split()[0] for place in places)
+    return (place for place in places if counted[place.split()[0]] > 1)
+
+
+def attributes(node: ast.ClassDef) -> set[str]:
+    """What an instance holds: annotated fields, and attributes that its methods assign to `self`."""
+    found = {
+        item.target.id
+        for item in node.body
+        if isinstance(item, ast.AnnAssign)
+        and isinstance(item.target, ast.Name)
+        and "ClassVar" not in ast.unparse(item.annotation)
+    }
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store):
+            if isinstance(inner.value, ast.Name) and inner.value.id == "self":
+                found.add(inner.attr)
+    return found
+
+
+def large_classes() -> Iterator[str]:
+    """Classes of more than twenty attributes."""
+    for path, node in _classes():
+        count = len(attributes(node))
+        if count > ATTRIBUTES_MAX and "Protocol" not in [ast.unparse(base) for base in node.bases]:
+            yield f"{node.name} {count} {path}:{node.lineno}"
+
+
+def large_classes_without_reason() -> Iterator[str]:
+    """Classes of more than twenty attributes whose docstring does not say why."""
+    reasons = {
+        f"{path}:{node.lineno}" for path, node in _classes() if REASON in (ast.get_docstring(node) or "")
+    }
+    return (place for place in large_classes() if place.split()[-1] not in reasons)
+
+
+def _enums() -> dict[str, set[str]]:
+    """The members of each enum of the product, by its name."""
+    return {
+        node.name: {
+            target.id
+            for item in node.body
+            if isinstance(item, ast.Assign)
+            for target in item.targets
+            if isinstance(target, ast.Name)
+        }
+        for _, node in _classes()
+        if any(ast.unparse(base).endswith(("Enum", "Flag")) for base in node.bases)
+    }
+
+
+def open_cases() -> Iterator[str]:
+    """Places that tell the members of an enum apart, and do not end in `assert_never`.
+
+    A `match` with a case of a member, and a chain of `if` and `elif` that compares with two members.
+    """
+    enums = _enums()
+
+    def member(node: ast.AST) -> str:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            return node.value.id if node.attr in enums.get(node.value.id, ()) else ""
+        return ""
+
+    for path in product_files():
+        inner: set[ast.AST] = set()
+        for node in nodes(path):
+            if isinstance(node, ast.Match):
+                patterns = [each.value for each in ast.walk(node) if isinstance(each, ast.MatchValue)]
+                if any(map(member, patterns)) and not _closed(node):
+                    yield f"{path}:{node.lineno}"
+            elif isinstance(node, ast.If) and node not in inner:
+                tests, last = [node.test], node
+                while len(last.orelse) == 1 and isinstance(last.orelse[0], ast.If):
+                    last = last.orelse[0]
+                    inner.add(last)
+                    tests.append(last.test)
+                compared = [
+                    member(side)
+                    for test in tests
+                    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is | ast.Eq)
+                    for side in test.comparators
+                ]
+                if len([name for name in compared if name]) > 1 and not _closed(node):
+                    yield f"{path}:{node.lineno}"
+
+
+def _closed(node: ast.AST) -> bool:
+    return "assert_never" in ast.unparse(node)
+
+
+def dialect() -> Iterator[str]:
+    """Identifiers that are defined with a word of the glossary's left side."""
+    for path in product_files():
+        for node in nodes(path):
+            for name in _defined(node):
+                words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
+                if any(map(DIALECT.fullmatch, words)):
+                    yield f"{name} {path}:{getattr(node, 'lineno', 0)}"
+
+
+def _defined(node: ast.AST) -> Iterator[str]:
+    """The names that a node gives."""
+    if isinstance(node, ast.ClassDef | Function):
+        yield node.name
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+        yield node.id if isinstance(node, ast.Name) else node.attr
+
+
+def _functions_with(texts: set[str]) -> Iterator[str]:
+    """Modules with a function or a table that holds all of some texts."""
+    for path in product_files():
+        if "/schema/" in path or "/protobuf/" in path:
+            continue
+        held = {
+            node.value
+            for node in nodes(path)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        if texts <= held:
+            yield path
+
+
+def cause_assignments() -> Iterator[str]:
+    """Places that assign the cause of the kernel."""
+    for path in product_files():
+        for node in nodes(path):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr == "cause":
+                if ast.unparse(node.value).endswith("kernel"):
+                    yield f"{path}:{node.lineno}"
+
+
+def lines_of_source() -> Iterator[str]:
+    """The lines of `orrery`, `sim` and `actors`."""
+    for path in product_files():
+        yield from (f"{path}:{number}" for number in range(1, text(path).count("\n") + 1))
+
+
+def crowded_folders() -> Iterator[str]:
+    """Folders of more than twenty modules."""
+    counts = Counter(str(Path(path).parent) for path in product_files() if not path.endswith("__init__.py"))
+    return (f"{folder} {count}" for folder, count in sorted(counts.items()) if count > 20)
+
+
+FIGURES: dict[str, Callable[[], Iterator[str]]] = {
+    "folder circles": folder_circles,
+    "folders over 20 modules": crowded_folders,
+    "protocols": protocols,
+    "protocols of one name": protocols_of_one_name,
+    "classes over 20 attributes": large_classes,
+    "classes over 20 attributes without a reason": large_classes_without_reason,
+    "open cases of enums": open_cases,
+    "identifiers of the dialect": dialect,
+    "modules that match tolerations": lambda: _functions_with(TOLERATION),
+    "modules that match affinity terms": lambda: _functions_with(AFFINITY),
+    "modules that classify QoS": lambda: _functions_with(QOS),
+    "assignments of kernel.cause": cause_assignments,
+    "lines of source": lines_of_source,
+}
+
+
+def figures() -> dict[str, int]:
+    """Each figure by its name."""
+    return {name: sum(1 for _ in places()) for name, places in FIGURES.items()}
+
+
+def main(arguments: list[str]) -> int:
+    """Print all figures, or the places of the one that is named."""
+    name = " ".join(arguments)
+    if name and name not in FIGURES:
+        print(f"no figure is named {name!r}; there are: {', '.join(FIGURES)}", file=sys.stderr)
+        return 2
+    print("\n".join(FIGURES[name]() if name else (f"{count:7} {key}" for key, count in figures().items())))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
