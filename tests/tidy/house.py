@@ -115,7 +115,7 @@ def large_classes() -> Iterator[str]:
 
 
 def large_classes_without_reason() -> Iterator[str]:
-    """Classes of more than twenty attributes whose docstring does not say why."""
+    """Classes of more than twenty attributes without the reason in their docstring."""
     reasons = {
         f"{path}:{node.lineno}" for path, node in _classes() if REASON in (ast.get_docstring(node) or "")
     }
@@ -138,7 +138,7 @@ def _enums() -> dict[str, set[str]]:
 
 
 def open_cases() -> Iterator[str]:
-    """Places that tell the members of an enum apart, and do not end in `assert_never`.
+    """Places that distinguish the members of an enum, and do not end in `assert_never`.
 
     A `match` with a case of a member, and a chain of `if` and `elif` that compares with two members.
     """
