@@ -140,7 +140,8 @@ def _enums() -> dict[str, set[str]]:
 def open_cases() -> Iterator[str]:
     """Places that distinguish the members of an enum, and do not end in `assert_never`.
 
-    A `match` with a case of a member, and a chain of `if` and `elif` that compares with two members.
+    A `match` with a case of a member, and a chain of `if` and `elif` that compares with two
+    members.
     """
     enums = _enums()
 
