@@ -158,8 +158,6 @@ class Handlers:
             verbs_list.plan_list(options, self._caches.of(call.resource).direct)
             return verbs_list.list_stored(call, verbs_list.plan_list(options, True), matches)
         if verb == "deletecollection":
-            if call.resource.namespaced and not request.namespace:
-                raise method_not_allowed()
             return self._delete_collection(call)
         if verb not in PLAIN or verb not in call.resource.verbs:
             raise method_not_allowed()

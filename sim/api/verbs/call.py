@@ -460,8 +460,12 @@ def check_name(obj: Obj, call: Call) -> None:
 
 
 def check_namespace(metadata: Obj, request: Request) -> None:
-    """Raises if an object names another namespace than the request; an absent one is accepted."""
-    if metadata.get("namespace") not in (None, "", request.namespace):
+    """Raises if an object names another namespace than the request; an absent one is accepted.
+
+    Quirk: no object fails for a request without a namespace (rest/meta.go,
+    EnsureObjectNamespaceMatchesRequestNamespace).
+    """
+    if request.namespace and metadata.get("namespace") not in (None, "", request.namespace):
         raise bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )

@@ -381,9 +381,14 @@ def _answer(call: Call, item: Item, obj: Obj, stays: bool, options: DeleteOption
 
 
 def delete_collection(call: Call, listed: Reply, options: DeleteOptions) -> Steps:
-    """Deletes each listed item; stops at the first refusal other than NotFound."""
+    """Deletes each listed item; stops at the first refusal other than NotFound.
+
+    Quirk: of the namespace "" the items are listed, and the first one cannot be deleted.
+    """
     assert listed.items is not None
     request = call.request
+    if listed.items and call.resource.namespaced and not request.namespace:
+        raise bad_request("Namespace parameter required.")
     for item in listed.items:
         metadata = item.obj["metadata"]
         one = Call(

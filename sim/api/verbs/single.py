@@ -97,7 +97,7 @@ def get(call: Call) -> Steps:
 
 def create(call: Call) -> Steps:
     """POST to a collection."""
-    if call.request.name or (call.resource.namespaced and not call.request.namespace):
+    if call.request.name:
         raise method_not_allowed()
     return (yield from create_object(call, decode(call, call.resource)))
 
@@ -188,6 +188,8 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     if resource.behavior.settle is not None:
         obj = resource.behavior.settle(obj, names)
     name = obj["metadata"].get("name", "")
+    if resource.namespaced and not request.namespace:  # NamespaceKeyFunc, for what validation lets pass
+        raise bad_request("Namespace parameter required.")
     key = registry.scheme.key(resource, request.namespace, name)
     if call.dry_run:
         existing = found((yield Get(key)))

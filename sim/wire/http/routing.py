@@ -6,6 +6,9 @@ document outside of the resources, or upstream's refusal.
 Holds: a path from outside is only compared with the scheme's tables; no name with "/", "%", "." or
 ".." alone is accepted.
 
+Quirk: an empty segment matches a parameter of a path, so that `/namespaces//pods` is the collection
+of the namespace "": all pods.
+
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/request/requestinfo.go, pkg/endpoints/installer.go
          (paths), apimachinery pkg/api/validation/path/name.go.
 """
@@ -153,22 +156,23 @@ def route(scheme: Scheme, method: str, path: str, options: Mapping[str, str]) ->
     if parts[2:3] == ["proxy"]:
         tail = "".join(f"/{each}" for each in whole[size - len(parts) + 3 :])
         parts = parts[:3]
-    if resource is None or (namespaced and not resource.namespaced) or "" in parts:
+    if resource is None or (namespaced and not resource.namespaced) or len(parts) > 3:
         raise NoRoute(status.unknown_resource())
-    if namespaced and not namespace:
-        raise NoRoute(status.bad_request("Namespace parameter required."))
-    if len(parts) > 3 or (len(parts) > 1 and resource.namespaced and not namespace):
-        raise NoRoute(status.unknown_resource())
-    name = parts[1] if len(parts) > 1 else ""
+    across = resource.namespaced and not namespaced
+    names_item = len(parts) > 1
+    name = parts[1] if names_item else ""
     sub = parts[2] if len(parts) > 2 else ""
-    if name and "get" not in resource.verbs:  # created and forgotten: there are no items
+    # Of a kind that is created and forgotten there are no items.
+    if names_item and (across or "get" not in resource.verbs):
         raise NoRoute(status.unknown_resource())
-    verb = _watched(resource, method, sub) if watching else _verb(resource, method, name, sub, namespace)
+    verb = _watched(resource, method, sub) if watching else _verb(resource, method, names_item, sub, across)
     # Quirk: ?watch on the path of one item is ignored.
     if verb == "list" and is_set(options, "watch"):
         verb = "watch"
-    if name:
+    if names_item:
         _check_name(name)
+        if namespaced and not namespace and verb != "watch":
+            raise NoRoute(status.bad_request("Namespace parameter required."))
     return Target(resource, verb, namespace, name, sub, tail)
 
 
@@ -215,8 +219,11 @@ def _watched(resource: Resource, method: str, sub: str) -> str:
     return "watch"
 
 
-def _verb(resource: Resource, method: str, name: str, sub: str, namespace: str) -> str:
-    """The verb of a method on an item, a collection or a subresource that has it."""
+def _verb(resource: Resource, method: str, names_item: bool, sub: str, across: bool) -> str:
+    """The verb of a method on an item, a collection or a subresource that has it.
+
+    across: True for the path of a namespaced kind that names no namespace
+    """
     verb = METHOD_VERBS.get(method, "")
     if sub == "proxy" and resource.subresource(sub) is not None and (verb or method == "OPTIONS"):
         return verb
@@ -229,12 +236,11 @@ def _verb(resource: Resource, method: str, name: str, sub: str, namespace: str) 
         if verb not in found.verbs:
             raise NoRoute(status.method_not_allowed())
         return verb
-    if name:
+    if names_item:
         if verb == "create" or verb not in resource.verbs:
             raise NoRoute(status.method_not_allowed())
         return verb
     verb = {"get": "list", "delete": "deletecollection", "create": "create"}.get(verb, "")
-    across = resource.namespaced and not namespace
     if across and "list" not in resource.verbs:  # created and forgotten: there is no such path
         raise NoRoute(status.unknown_resource())
     if verb not in resource.verbs or (across and verb != "list"):
@@ -243,6 +249,8 @@ def _verb(resource: Resource, method: str, name: str, sub: str, namespace: str) 
 
 
 def _check_name(name: str) -> None:
+    if not name:
+        raise NoRoute(status.bad_request("name must be provided"))
     for bad in (".", ".."):
         if name == bad:
             raise NoRoute(status.bad_request(f"Name parameter invalid: \"{name}\": may not be '{bad}'"))
