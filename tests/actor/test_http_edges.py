@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+import httpx
+
 from tests.actor.test_http import MAPS, config_map, served
 
 NOWHERE = "/api/v1/namespaces//configmaps"
+SETS = "/apis/apps/v1/namespaces/default/replicasets"
+SET: dict[str, Any] = {
+    "metadata": {"name": "s"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "a"}},
+        "template": {
+            "metadata": {"labels": {"app": "a"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        },
+    },
+}
+TEMPLATE: dict[str, Any] = {"metadata": {"creationTimestamp": None}, "spec": {"containers": None}}
 
 
 async def test_collection_of_the_empty_namespace_is_all_namespaces() -> None:
@@ -26,3 +43,59 @@ async def test_nothing_is_created_or_deleted_in_the_empty_namespace() -> None:
         assert (gone.status_code, gone.json()["message"]) == (400, "Namespace parameter required.")
         assert (await client.delete("/api/v1/namespaces//pods")).json()["items"] == []
         assert (await client.get(f"{MAPS}/a")).status_code == 200
+
+
+async def first_bookmark(client: httpx.AsyncClient, path: str, accept: str) -> bytes:
+    query = "watch=1&resourceVersion=0&allowWatchBookmarks=1&timeoutSeconds=3"
+    async with client.stream("GET", f"{path}?{query}", headers={"Accept": accept}) as answer:
+        lines = [line async for line in answer.aiter_lines()]
+    return lines[-1].encode()
+
+
+async def test_bookmark_has_the_zero_value_of_its_type() -> None:
+    async with served(pace=20) as (_, client):
+        await client.post(SETS, json=SET)
+        event = json.loads(await first_bookmark(client, SETS, "application/json"))
+        revision = event["object"]["metadata"].pop("resourceVersion")
+        assert revision.isdigit()
+        assert event == {
+            "type": "BOOKMARK",
+            "object": {
+                "kind": "ReplicaSet",
+                "apiVersion": "apps/v1",
+                "metadata": {"creationTimestamp": None},
+                "spec": {"replicas": 0, "selector": None, "template": TEMPLATE},
+                "status": {"replicas": 0},
+            },
+        }
+
+
+async def test_bookmark_of_a_table_watch_is_a_row() -> None:
+    async with served(pace=20) as (_, client):
+        await client.post(SETS, json=SET)
+        table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+        event = json.loads(await first_bookmark(client, SETS, table))
+        assert event["type"] == "BOOKMARK"
+        assert [row["cells"][:5] for row in event["object"]["rows"]] == [["", 0, 0, 0, "<unknown>"]]
+
+
+async def test_first_delete_of_a_namespace_without_finalizers_makes_it_terminate() -> None:
+    async with served() as (_, client):
+        path = "/api/v1/namespaces/n"
+        made = (await client.post("/api/v1/namespaces", json={"metadata": {"name": "n"}})).json()
+        await client.put(f"{path}/finalize", json={**made, "spec": {"finalizers": []}})
+        first = await client.delete(path)
+        assert (first.status_code, first.json()["status"]) == (200, {"phase": "Terminating"})
+        assert "deletionGracePeriodSeconds" not in first.json()["metadata"]
+        assert (await client.get(path)).json()["metadata"]["deletionTimestamp"]
+        assert (await client.delete(path)).json()["status"] == "Success"
+        assert (await client.get(path)).status_code == 404
+
+
+async def test_second_delete_of_a_namespace_changes_nothing() -> None:
+    async with served() as (_, client):
+        path = "/api/v1/namespaces/n"
+        await client.post("/api/v1/namespaces", json={"metadata": {"name": "n"}})
+        first = (await client.delete(path)).json()
+        again = (await client.delete(path, params={"propagationPolicy": "Orphan"})).json()
+        assert again == first

@@ -209,6 +209,8 @@ def delete_object(call: Call, options: DeleteOptions) -> Steps:
         if item is None:
             raise call.not_found()
         _check_preconditions(call, options, item)
+        if deletion.keeps(item.obj) and item.obj["metadata"].get("deletionTimestamp"):
+            return _answer(call, item, item.obj, True, options)  # before admission, and unchanged
         if call.operation_options is None:
             call.operation_options = _seen_options(call, options, item.obj).written(call.dry_run)
         # The deletion that an eviction makes is no request of its own.
@@ -221,7 +223,7 @@ def delete_object(call: Call, options: DeleteOptions) -> Steps:
         marked = _marked(call, options, item)
         if marked is None:  # a graceful deletion is in progress and is not shortened
             return Reply(200, item=item)
-        stays = _stays(call, marked)
+        stays = _stays(call, item.obj, marked)
         if call.dry_run:
             return _answer(call, item, marked, stays, options)
         if stays and marked is item.obj:
@@ -312,7 +314,7 @@ def _marked(call: Call, options: DeleteOptions, item: Item) -> Obj | None:
             fields["deletionGracePeriodSeconds"] = 0  # a namespace without spec.finalizers left
     else:
         fields["deletionTimestamp"] = format_time(now_us + (grace_s or 0) * SECOND)
-        if not deletion.keeps(obj):
+        if not deletion.kept_by_spec:
             fields["deletionGracePeriodSeconds"] = grace_s or 0
         if metadata.get("generation", 0) > 0:
             fields["generation"] = metadata["generation"] + 1
@@ -358,12 +360,18 @@ def _finalizers(call: Call, options: DeleteOptions, obj: Obj) -> list[str]:
     return [*kept, foreground] if policy == "Foreground" else kept
 
 
-def _stays(call: Call, obj: Obj) -> bool:
-    """True if the object stays in the store after this write."""
-    metadata = obj["metadata"]
+def _stays(call: Call, old: Obj, obj: Obj) -> bool:
+    """True if the object stays in the store after this write.
+
+    Quirk: a kind that spec.finalizers keep (namespaces) stays after its first DELETE, even without
+    finalizers.
+    """
+    metadata, deletion = obj["metadata"], call.resource.behavior.deletion
     if metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds", 0):
         return True
-    return call.resource.behavior.deletion.keeps(obj)
+    if deletion.kept_by_spec and not old["metadata"].get("deletionTimestamp"):
+        return True
+    return deletion.keeps(obj)
 
 
 def _answer(call: Call, item: Item, obj: Obj, stays: bool, options: DeleteOptions) -> Reply:

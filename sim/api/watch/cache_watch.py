@@ -65,6 +65,7 @@ GIVEN_MAX = 1_000  # events in one delivery
 # cacher.go, bookmarkFrequency and its jitter: bookmarks 59 to 62.3 s apart, one 2 s before the
 # deadline.
 BOOKMARK_LOW_US, BOOKMARK_HIGH_US = 59 * SECOND, 62_300 * MS
+LAST_BOOKMARK_US = 2 * SECOND
 LAST_BOOKMARK_LOW_US, LAST_BOOKMARK_HIGH_US = 800 * MS, 2_800 * MS
 
 
@@ -125,7 +126,7 @@ class CacheWatch:
         self._deadline_us = deadline_us
         self._bookmark_us = NEVER_US
         if bookmarks:
-            self._plan_bookmark(cache.horizon.timers.now_us())
+            self._plan_bookmark(cache.horizon.timers.now_us(), first=True)
 
     # --- for the cache ----------------------------------------------------------------------------
 
@@ -419,12 +420,18 @@ class CacheWatch:
 
     # --- bookmarks --------------------------------------------------------------------------------
 
-    def _plan_bookmark(self, now_us: int) -> None:
+    def _plan_bookmark(self, now_us: int, first: bool = False) -> None:
+        """Plan the next bookmark.
+
+        first: True for that of a new watch, which comes if the watch lasts for more than 2 s; after
+            another there is none shortly before the end (upstream: sometimes)
+        """
         uniform_us = self.cache.horizon.timers.uniform_us
         next_us = now_us + uniform_us(BOOKMARK_LOW_US, BOOKMARK_HIGH_US)
         if next_us > self._deadline_us - LAST_BOOKMARK_HIGH_US:
             last_us = self._deadline_us - uniform_us(LAST_BOOKMARK_LOW_US, LAST_BOOKMARK_HIGH_US)
-            next_us = last_us if last_us > now_us + LAST_BOOKMARK_HIGH_US else NEVER_US
+            latest_us = self._deadline_us - LAST_BOOKMARK_US if first else last_us - LAST_BOOKMARK_HIGH_US
+            next_us = last_us if now_us < latest_us else NEVER_US
         self._bookmark_us = next_us
 
     def _expect_bookmark(self) -> None:

@@ -27,6 +27,7 @@ from sim.api.go.escapes import escaped
 from sim.api.kinds.tables import columns, row
 from sim.api.ownership import managed
 from sim.api.schema.resource import Resource
+from sim.api.schema.zero_values import zero_value
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, WatchEvent
 from sim.ident import Names
@@ -322,6 +323,21 @@ def warning_headers(texts: Iterable[str]) -> list[str]:
 # --- watches --------------------------------------------------------------------------------------
 
 
+def bookmark(resource: Resource, names: Names, revision: int) -> Obj:
+    """The object of a bookmark: the zero value of its type, with a revision (cacher.go).
+
+    Quirk: a conversion adds to it what it adds to each object of its kind.
+    """
+    obj: Obj = {"kind": resource.kind, "apiVersion": resource.api_version}
+    metadata: Obj = {"resourceVersion": str(revision)}
+    if resource.custom:
+        return {**obj, "metadata": metadata}
+    obj |= zero_value(resource.schema)
+    if resource.rule == "daemonsets":
+        metadata |= {"annotations": {names.annotation_template_generation: "0"}}
+    return {**obj, "metadata": {**metadata, "creationTimestamp": None}}
+
+
 class EventWriter:
     """The events of one watch, as lines of JSON or frames of protobuf."""
 
@@ -372,9 +388,7 @@ class EventWriter:
     def _bodyless(self, event: WatchEvent) -> Any:
         if event.status is not None:
             return event.status
-        resource = self._view.resource
-        metadata = {"resourceVersion": str(event.revision), "creationTimestamp": None}
-        return {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+        return bookmark(self._view.resource, self._view.names, event.revision)
 
     @staticmethod
     def _line(event: WatchEvent, obj: bytes) -> bytes:
@@ -389,6 +403,7 @@ class EventWriter:
                 return partial(view, event.item)
             metadata = {"resourceVersion": revision, "creationTimestamp": None}
             return {"kind": PARTIAL, "apiVersion": view.meta_version, "metadata": metadata}
-        items = [event.item] if event.item is not None else []
+        zero = bookmark(view.resource, view.names, event.revision)
+        items = [event.item or Item("", zero, event.revision, 0)]
         first, self._first = self._first, False
         return table(view, items, {"resourceVersion": revision}, first)

@@ -265,6 +265,22 @@ async def test_bookmarks_come_about_each_minute_and_before_the_end(seed: int) ->
         assert [t for t, _ in seen.short if t == "ERROR"] == []
 
 
+@pytest.mark.parametrize(("timeout_s", "count"), [(2, 0), (3, 1), (4, 1), (5, 1)])
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_short_watch_has_a_bookmark_before_its_end(seed: int, timeout_s: int, count: int) -> None:
+    async with plane(seed=seed) as p:
+        await make(p, "a")
+        options = {"resourceVersion": "0", "allowWatchBookmarks": "true", "timeoutSeconds": str(timeout_s)}
+        start = p.kernel.now_us
+        replies = p.send_watch(options)
+        await p.run(10_000)
+        seen = Seen(p.kernel, replies[0].watch)
+        await p.run(6 * S)
+        marks = [at - start for at, event in seen.events if event.type == "BOOKMARK"]
+        assert len(marks) == count
+        assert all((timeout_s - 3) * S <= at <= (timeout_s - 0.5) * S for at in marks)
+
+
 async def test_a_watch_of_less_than_no_time_ends_at_once() -> None:
     async with plane() as p:
         await make(p, "a")
