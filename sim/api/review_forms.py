@@ -16,10 +16,10 @@ from functools import lru_cache
 
 from sim.api.schema.field_schemas import META, SchemaNode, schema_of
 from sim.api.schema.field_validation import DecodeError, conform, go_kind
+from sim.api.schema.json_text import VERSION_AND_KIND
 from sim.api.types import Json, Obj
 
 VERSIONS = ("v1", "v1beta1")
-HEAD = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 _GROUPLESS = ("Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList")
 _PACKAGES = {
     "AdmissionReview": "io.k8s.api.admission",
@@ -38,7 +38,7 @@ def decoded_review(answer: Json, asked: Obj) -> Obj:
     """
     value = {} if answer is None else answer
     if not isinstance(value, dict):
-        why = f"json: cannot unmarshal {go_kind(value)} into Go value of type {HEAD}"
+        why = f"json: cannot unmarshal {go_kind(value)} into Go value of type {VERSION_AND_KIND}"
         raise BadReview(f"couldn't get version/kind; json parse error: {why}")
     for field in ("apiVersion", "kind"):
         given = value.get(field)

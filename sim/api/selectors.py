@@ -350,6 +350,12 @@ def _none(_: Obj) -> str:
     return ""
 
 
+def _count(text: str) -> Getter:
+    """The getter of a number, which is 0 where it is absent."""
+    get = _path(text)
+    return lambda obj: get(obj) or "0"
+
+
 def _paths(*texts: str) -> dict[str, Getter]:
     return {text: _path(text) for text in texts}
 
@@ -367,10 +373,10 @@ _FIELDS: dict[tuple[str, str], dict[str, Getter]] = {
     },
     ("", "Node"): {**_paths("metadata.name"), "spec.unschedulable": _unschedulable},
     ("certificates", "CertificateSigningRequest"): _paths("metadata.name", "spec.signerName"),
-    ("batch", "Job"): {**_ALWAYS, "status.successful": _path("status.succeeded")},
+    ("batch", "Job"): {**_ALWAYS, "status.successful": _count("status.succeeded")},
     ("", "Namespace"): _paths("metadata.name", "status.phase"),
     ("", "Secret"): {**_ALWAYS, **_paths("type")},
-    ("", "ReplicationController"): {**_ALWAYS, **_paths("status.replicas")},
+    ("", "ReplicationController"): {**_ALWAYS, "status.replicas": _count("status.replicas")},
     ("", "Event"): {
         **_ALWAYS,
         **_paths(*(f"involvedObject.{field}" for field in _INVOLVED), "reason", "reportingComponent", "type"),

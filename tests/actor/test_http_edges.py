@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.actor.test_http import MAPS, config_map, served
 
@@ -49,7 +50,7 @@ async def first_bookmark(client: httpx.AsyncClient, path: str, accept: str) -> b
     query = "watch=1&resourceVersion=0&allowWatchBookmarks=1&timeoutSeconds=3"
     async with client.stream("GET", f"{path}?{query}", headers={"Accept": accept}) as answer:
         lines = [line async for line in answer.aiter_lines()]
-    return lines[-1].encode()
+    return next(line.encode() for line in lines if '"BOOKMARK"' in line)
 
 
 async def test_bookmark_has_the_zero_value_of_its_type() -> None:
@@ -99,3 +100,63 @@ async def test_second_delete_of_a_namespace_changes_nothing() -> None:
         first = (await client.delete(path)).json()
         again = (await client.delete(path, params={"propagationPolicy": "Orphan"})).json()
         assert again == first
+
+
+SCALER: dict[str, Any] = {
+    "metadata": {"name": "a"},
+    "spec": {
+        "maxReplicas": 3,
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "w"},
+    },
+}
+
+
+@pytest.mark.parametrize("version", ["v2", "v2beta2"])
+async def test_empty_scaling_policies_are_refused_and_absent_ones_default(version: str) -> None:
+    async with served() as (_, client):
+        path = f"/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers"
+
+        def scaler(rules: dict[str, Any]) -> dict[str, Any]:
+            return {**SCALER, "spec": {**SCALER["spec"], "behavior": {"scaleUp": rules}}}
+
+        refused = await client.post(path, json=scaler({"policies": []}))
+        assert refused.status_code == 422
+        assert "behavior.scaleUp.policies: Required value: must specify" in refused.json()["message"]
+        made = await client.post(path, json=scaler({"policies": None}))
+        assert len(made.json()["spec"]["behavior"]["scaleUp"]["policies"]) == 2
+
+
+async def test_rows_of_flow_schemas_are_in_the_order_of_their_precedence() -> None:
+    async with served() as (_, client):
+        table = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+        path = "/apis/flowcontrol.apiserver.k8s.io/v1beta2/flowschemas"
+        rows = [row["cells"] for row in (await client.get(path, headers=table)).json()["rows"]]
+        assert [row[0] for row in rows][:2] == ["exempt", "probes"]
+        assert rows == sorted(rows, key=lambda row: (row[2], row[0]))
+
+
+async def test_new_job_has_no_successful_pods() -> None:
+    async with served() as (_, client):
+        jobs = "/apis/batch/v1/namespaces/default/jobs"
+        template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+        await client.post(jobs, json={"metadata": {"name": "j"}, "spec": {"template": template}})
+        found = await client.get(jobs, params={"fieldSelector": "status.successful=0"})
+        assert [item["metadata"]["name"] for item in found.json()["items"]] == ["j"]
+
+
+async def test_discovery_and_errors_are_indented_for_curl() -> None:
+    async with served() as (_, client):
+        curl = {"User-Agent": "curl/8.0"}
+        for path in ("/apis/apps/v1", "/api", f"{MAPS}/none", "/apis/apps/v1/none"):
+            assert (await client.get(path, headers=curl)).text.startswith('{\n  "')
+            assert not (await client.get(f"{path}?pretty=0", headers=curl)).text.startswith("{\n")
+            assert (await client.get(f"{path}?pretty=t")).text.startswith('{\n  "')
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+async def test_body_that_is_no_object_names_the_struct_with_tags(method: str) -> None:
+    async with served() as (_, client):
+        path = MAPS if method == "POST" else f"{MAPS}/a"
+        answer = await client.request(method, path, json=[])
+        wanted = r'type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string '
+        assert wanted in answer.json()["message"]

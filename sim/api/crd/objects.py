@@ -48,13 +48,12 @@ from sim.api.memo import IdentityMemo
 from sim.api.patch.strategic_merge import go_print
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.field_validation import IGNORE, STRICT, duplicate_fields, lines_of
-from sim.api.schema.json_text import go_quote, parse_noting_twice, plain, summarize
+from sim.api.schema.json_text import VERSION_AND_KIND, go_quote, parse_noting_twice, plain, summarize
 from sim.api.store import Answer, Consult, Consulted, Op
 from sim.api.types import Json, Obj
 from sim.api.verbs.call import Call, Refusal, bad_request, internal
 
 Preparing = Generator[Op, Answer, Callable[[Obj], Obj]]
-_HEAD = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 
 
 # --- bodies ---------------------------------------------------------------------------------------
@@ -107,7 +106,7 @@ def _headed(resource: CustomResource, value: Json, raw: bytes) -> Obj:
     """The body, checked to have a kind."""
     wrong = ""
     if value is not None and not isinstance(value, dict):
-        wrong = f"json: cannot unmarshal {fieldvalidation.go_kind(value)} into Go value of type {_HEAD}"
+        wrong = f"json: cannot unmarshal {fieldvalidation.go_kind(value)} into Go value of type {VERSION_AND_KIND}"
     for field in ("apiVersion", "kind") if not wrong and value else ():
         given = value.get(field)
         if given is not None and not isinstance(given, str):

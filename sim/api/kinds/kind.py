@@ -273,6 +273,7 @@ class Kind:
         resource's own
     cells: makes the cells of one row; None for name and creation time
     row_conditions: conditions of a row
+    row_order: what the rows of a list are sorted by; None for the order of the list
     warnings: of a valid write by any caller; client_warnings: (new, old or None, names), costlier
         ones that only requests from outside the process get
     deletion: how deletions differ from the general rule
@@ -308,6 +309,7 @@ class Kind:
     described_by: tuple[str, str] | None = None
     cells: MakeCells | None = None
     row_conditions: Callable[[Obj], list[Obj]] | None = None
+    row_order: Callable[[Obj], tuple[Any, ...]] | None = None
     warnings: Callable[[Obj, Names], tuple[str, ...]] | None = None
     client_warnings: Callable[[Obj, Obj | None, Names], Iterable[str]] | None = None
     deletion: Deletion = Deletion()

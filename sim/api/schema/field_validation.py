@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from sim.api.go.base64 import corrupt_at
+from sim.api.protobuf.numbers import short_name
 from sim.api.schema.field_schemas import (
     JSON_SCHEMA,
     SchemaNode,
@@ -29,6 +30,7 @@ from sim.api.schema.field_schemas import (
     schema_of,
 )
 from sim.api.schema.json_text import (
+    VERSION_AND_KIND,
     Fraction,
     Twice,
     as_converted,
@@ -74,6 +76,14 @@ RECORD = "metadata.managedFields"
 PROBLEMS_MAX = 100  # sigs.k8s.io/json: saveStrictError; further ones are not reported
 # The name of pkg/runtime/scheme.go in its own errors.
 _SCHEME = '"pkg/runtime/scheme.go:100"'
+
+
+# Optional lists of which the absence and the emptiness differ (autoscaling/v2/defaults.go:
+# copyHPAScalingRules).
+_KEPT_EMPTY = {
+    "autoscaling.v2.HPAScalingRules": "policies",
+    "autoscaling.v2beta2.HPAScalingRules": "policies",
+}
 
 
 class DecodeError(Exception):
@@ -162,9 +172,8 @@ def _typed(resource: Resource, value: Json, text: str) -> Obj:
     if value is None:
         value = {}
     if not isinstance(value, dict):
-        why = f"json: cannot unmarshal {go_kind(value)} into Go value of type struct {{ APIVersion string; Kind string }}"
-        why = f"couldn't get version/kind; json parse error: {why}"
-        raise _unrecognized(resource, why, text)
+        why = f"json: cannot unmarshal {go_kind(value)} into Go value of type {VERSION_AND_KIND}"
+        raise _unrecognized(resource, f"couldn't get version/kind; json parse error: {why}", text)
     for field in ("apiVersion", "kind"):
         given = value.get(field)
         if given is not None and not isinstance(given, str):
@@ -386,9 +395,7 @@ class _Walk:
                 made = _merged(below, out.pop(key), made)
             if not made and key in node.spared:
                 continue
-            # An empty list of managedFields has a meaning: a reset (`managed.given_record`).
-            kept = key in node.required or key in node.written or path == RECORD
-            if made or kept or below.type not in ("array", "map"):
+            if made or below.type not in ("array", "map") or _is_kept(node, key, path):
                 out[key] = made
             else:
                 self.emptied[path] = None
@@ -609,6 +616,16 @@ _ZEROS = {"string": "", "boolean": False, "integer": 0, "number": 0}
 def _are_texts(node: SchemaNode, values: Iterable[Json]) -> bool:
     """True if all values are texts, as their type wants them: there can be very many."""
     return node.type == "string" and node.format != "byte" and {str}.issuperset(map(type, values))
+
+
+def _is_kept(node: SchemaNode, key: str, path: str) -> bool:
+    """True if a field is kept although it is an empty list or map.
+
+    An empty list of managedFields has a meaning: a reset (`managed.given_record`).
+    """
+    if key in node.required or key in node.written or path == RECORD:
+        return True
+    return key == "policies" and _KEPT_EMPTY.get(short_name(node.name)) == key
 
 
 def _missing(node: SchemaNode, made: Obj) -> Obj:

@@ -20,6 +20,10 @@ END = "unexpected end of JSON input"
 GO_DEPTH_MAX = 10_000  # scanner.go: maxNestingDepth
 
 
+# The struct into which the version and kind of a body are read first (serializer/json/meta.go).
+VERSION_AND_KIND = (
+    r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+)
 SUMMARY_BYTES = 30  # create.go: summarizeData(body, 30)
 
 

@@ -26,6 +26,7 @@ from sim.api.kinds.common.errors import Errors, invalid, unsupported
 from sim.api.objects import TERMINAL, with_metadata
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.field_schemas import schema_of_kind
+from sim.api.schema.json_text import VERSION_AND_KIND
 from sim.api.store import Delete, Get, Item, Put
 from sim.api.types import NOT_FOUND, Json, Obj, Reply, Request
 from sim.api.verbs.call import (
@@ -140,12 +141,6 @@ def checked_options(call: Call) -> DeleteOptions:
     return options
 
 
-_VERSION_KIND = (
-    'into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
-    'Kind string "json:\\"kind,omitempty\\"" }'
-)
-
-
 def _typed(body: Json, internal_body: bool) -> Obj:
     """The body with fields of the right types.
 
@@ -154,10 +149,8 @@ def _typed(body: Json, internal_body: bool) -> Obj:
     if internal_body:
         return body  # type: ignore[no-any-return]
     if not isinstance(body, dict):
-        what = fieldvalidation.go_kind(body)
-        raise internal(
-            f"couldn't get version/kind; json parse error: json: cannot unmarshal {what} {_VERSION_KIND}"
-        )
+        what = f"{fieldvalidation.go_kind(body)} into Go value of type {VERSION_AND_KIND}"
+        raise internal(f"couldn't get version/kind; json parse error: json: cannot unmarshal {what}")
     for field in ("apiVersion", "kind"):
         given = body.get(field)
         if given is not None and not isinstance(given, str):

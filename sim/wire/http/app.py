@@ -60,7 +60,6 @@ from sim.wire.patience import within
 # Extensions of the ASGI scope: the certificate of the connection, DER, or None; resources to be
 # closed at the end of the request, also if the client leaves before the answer begins.
 PEER, OPENED = "orrery.peer", "orrery.opened"
-_BROWSERS = ("curl", "Wget", "Mozilla/5.0")  # clients that get pretty-printed answers by default
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 # Of creates and patches: refusals of the type of a body.
 _BEFORE_OPTIONS = (HTTPStatus.NOT_ACCEPTABLE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
@@ -171,7 +170,7 @@ class Front:
         try:
             response = await self._answer(exchange, header, found)
         except Refused as refused:
-            form = negotiation.error_form(self._names, header)
+            form = negotiation.error_form(self._names, header, _indents(exchange))
             response = self._refusal(form, refused.body)
             found.audited.reply(Reply(response.code, body=refused.body), found.resource)
         if found.asked is not None:
@@ -219,7 +218,7 @@ class Front:
         document = await self._document_at(exchange, path)
         if document is not None:
             found.asked = None if document.code == HTTPStatus.NOT_FOUND else asked
-            response = self._response(self._document(document, exchange, options))
+            response = self._response(self._document(document, exchange))
             response.headers += [("Vary", name) for name in document.vary]
             response.compressed_from = document.compressed
             return response
@@ -234,7 +233,7 @@ class Front:
             return await self._resource(exchange, target, user, options, found)
         except (NoRoute, NotAcceptable, BadBody, BadOption) as error:
             if error.body is None:
-                return self._response(self._document(NO_PAGE, exchange, options))
+                return self._response(self._document(NO_PAGE, exchange))
             raise Refused(error.body) from None
 
     async def _forward(
@@ -323,7 +322,7 @@ class Front:
 
     # --- documents --------------------------------------------------------------------------------
 
-    def _document(self, document: Document, exchange: Exchange, options: dict[str, str]) -> Answer:
+    def _document(self, document: Document, exchange: Exchange) -> Answer:
         names, header = self._names, exchange.headers.get("accept")
         if document.value is None:
             if document.parted:
@@ -338,7 +337,7 @@ class Front:
             if document.json_only:
                 form = Form(names.media_json, pretty=True)  # WriteRawJSON
             else:
-                form = negotiation.choose(names, header, options, convertible=False)
+                form = negotiation.choose(names, header, _indents(exchange), convertible=False)
         except NotAcceptable as error:
             raise Refused(error.body) from None
         return Answer(200, form.media, rendering.encode(names, form, document.value))
@@ -373,15 +372,12 @@ class Front:
         form = negotiation.choose(
             names,
             headers.get("accept"),
-            options,
+            _indents(exchange),
             convertible=target.subresource != "log",
             tabular=has_table(resource, target.subresource),
             watching=watching,
             protobuf=not resource.json_only,
         )
-        agent = headers.get("user-agent")
-        if "pretty" not in options and agent.startswith(_BROWSERS) and not watching:
-            form = Form(form.media, form.kind, form.version, True)
         view = View(names, resource, form, self._gateway.wall_us(), options.get("includeObject", ""))
         if watching:
             rendering.check_included(view)
@@ -405,7 +401,7 @@ class Front:
             if resource.plural == "tokenreviews" and not resource.custom:
                 await self._identification.prepare_review(body)
         check_options(names, target, content, exchange.query, body)
-        asked = _request(target, user, options, agent)
+        asked = _request(target, user, options, headers.get("user-agent"))
         asked.body, asked.content_type = body, content or names.media_json
         asked.repeated = "" if target.verb == "patch" else in_one(twice)
         reply, watch = await self._gateway.call(asked, REQUEST_TIMEOUT_S if watching else _seconds(options))
@@ -434,7 +430,7 @@ class Front:
         if reply.ok:
             rendering.check_form(view, reply)
         elif view.form.kind:
-            return replace(view, form=negotiation.error_form(self._names, header))
+            return replace(view, form=negotiation.error_form(self._names, header, view.form.pretty))
         return view
 
     async def _connect(
@@ -456,7 +452,7 @@ class Front:
         if reply.code == HTTPStatus.MOVED_PERMANENTLY:
             query = f"?{exchange.query}" if exchange.query else ""
             return Response(reply.code, b"", [("Location", f"{exchange.path}/{query}"), *self._common()])
-        form = negotiation.error_form(names, headers.get("accept"))
+        form = negotiation.error_form(names, headers.get("accept"), _indents(exchange))
         view = View(names, resource, form, self._gateway.wall_us(), "")
         return self._response(rendering.prepare(view, reply)())
 
@@ -570,6 +566,12 @@ def _deprecated(resource: Resource) -> str:
     if lifecycle.replacement:
         text += f"; use {resource.group}/{lifecycle.replacement} {resource.kind}"
     return text
+
+
+def _indents(exchange: Exchange) -> bool:
+    """True if JSON for the client is indented."""
+    options = routing.parse_query(exchange.query)
+    return negotiation.wants_indentation(options, exchange.headers.get("user-agent"))
 
 
 async def _read(exchange: Exchange) -> bytes:

@@ -21,7 +21,7 @@ import msgspec
 from sim.api import status
 from sim.api.schema.deep_json import cut
 from sim.api.schema.field_validation import go_kind
-from sim.api.schema.json_text import summarize
+from sim.api.schema.json_text import VERSION_AND_KIND, summarize
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.wire.http.negotiation import produced
@@ -209,9 +209,6 @@ def _from_protobuf(names: Names, target: Target, raw: bytes) -> bytes:
     return _shaped(target, text)  # JSON inside of it may nest
 
 
-_HEAD = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
-
-
 def _deletion_from_yaml(raw: bytes) -> bytes:
     """Options of a deletion as JSON text.
 
@@ -232,7 +229,7 @@ def _from_yaml(
     try:
         value = load_yaml(raw, twice)
         if of_object and value is not None and not isinstance(value, dict):
-            why = f"json: cannot unmarshal {go_kind(value)} into Go value of type {_HEAD}"
+            why = f"json: cannot unmarshal {go_kind(value)} into Go value of type {VERSION_AND_KIND}"
             why = f"couldn't get version/kind; json parse error: {why}"
             raise BadBody(status.bad_request(f"{what}{why}{shown}"))
         return msgspec.json.encode(value, order="deterministic")  # as Go writes maps

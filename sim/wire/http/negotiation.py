@@ -5,14 +5,15 @@ An Accept header becomes a `Form`, or upstream's 406.
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/negotiation/negotiate.go and
          responsewriters/writers.go (gzip), go-restful's
          route selection (which evaluates the header first, case-sensitively and without wildcards
-         of a type).
-Differs  a Table in protobuf, which does not exist, is skipped; upstream chooses it and then refuses
-         with 406.
+         of a type); munnerz/goautoneg autoneg.go.
+Differs  more than twelve ranges are sorted stably.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from ctypes import c_float
 from dataclasses import dataclass
 
 from sim.api import status
@@ -20,6 +21,12 @@ from sim.api.schema.resource import Resource
 from sim.api.types import Obj
 from sim.ident import Names
 
+_TRUE = ("1", "t", "T", "true", "TRUE", "True")  # strconv.ParseBool
+_NUMBER = re.compile(
+    r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)|nan", re.IGNORECASE | re.ASCII
+)
+_BROWSERS = ("curl", "Wget", "Mozilla/5.0")
+_INSERTED_MAX = 12  # longest slice that Go sorts by insertion
 TABLE, PARTIAL, PARTIAL_LIST = "Table", "PartialObjectMetadata", "PartialObjectMetadataList"
 META_VERSIONS = ("v1", "v1beta1")
 
@@ -46,11 +53,29 @@ class NotAcceptable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One media range of an Accept header."""
+    """One media range of an Accept header: type, subtype, parameters, and quality."""
 
-    media: str
+    type: str
+    subtype: str
     parameters: Mapping[str, str]
     quality: float
+
+    def precedes(self, other: Clause) -> bool:
+        """True if this range is moved before another one.
+
+        Quirk: this is no order: a less specific range of a better quality and a more specific range
+        both precede each other (goautoneg, Less).
+        """
+        return (
+            self.quality > other.quality
+            or (self.type != "*" and other.type == "*")
+            or (self.subtype != "*" and other.subtype == "*")
+        )
+
+    def covers(self, media: str) -> bool:
+        """True if the range includes a media type."""
+        kind, _, below = media.partition("/")
+        return (self.type, self.subtype) in ((kind, below), (kind, "*"), ("*", "*"))
 
 
 # Subresources with a form of a table (storage.go of their kinds: ConvertToTable).
@@ -68,22 +93,57 @@ def has_table(resource: Resource, subresource: str) -> bool:
 
 
 def parse_accept(header: str) -> list[Clause]:
-    """The ranges, best first; equal ones in the order given."""
-    clauses = []
-    for part in header.split(","):
-        media, *rest = (text.strip() for text in part.split(";"))
-        if not media:
+    """The ranges, best first; malformed ones are left out.
+
+    Mirrors  goautoneg, ParseAccept: only spaces are trimmed; a quality that is no number is 0.
+    """
+    clauses = [clause for part in header.split(",") if (clause := _clause(part.strip(" "))) is not None]
+    if len(clauses) > _INSERTED_MAX:
+        return sorted(clauses, key=lambda each: (-each.quality, each.type == "*", each.subtype == "*"))
+    for end in range(1, len(clauses)):  # sort.Sort inserts into short slices
+        at = end
+        while at and clauses[at].precedes(clauses[at - 1]):
+            clauses[at - 1], clauses[at] = clauses[at], clauses[at - 1]
+            at -= 1
+    return clauses
+
+
+def _clause(part: str) -> Clause | None:
+    media, _, rest = part.partition(";")
+    kind, _, below = media.partition("/")
+    kind = kind.strip(" ")
+    if not below:
+        if kind != "*":
+            return None
+        below = "*"
+    elif below.find("/") not in (-1, len(below) - 1):
+        return None
+    parameters: dict[str, str] = {}
+    quality = 1.0
+    for text in rest.split(";"):
+        key, _, given = text.partition("=")
+        value, _, more = given.partition("=")
+        if not given or more:
             continue
-        parameters = {}
-        for text in rest:
-            key, _, value = text.partition("=")
-            parameters[key.strip()] = value.strip()
-        try:
-            quality = float(parameters.pop("q", "1"))
-        except ValueError:
-            quality = 1.0
-        clauses.append(Clause(media, parameters, quality))
-    return sorted(clauses, key=lambda clause: (-clause.quality, clause.media == "*/*"))
+        if key.strip(" ") == "q":
+            quality = _quality(value)
+        else:
+            parameters[key.strip(" ")] = value.strip(" ")
+    return Clause(kind, below.rstrip("/").strip(" "), parameters, quality)
+
+
+def _quality(text: str) -> float:
+    """A number as strconv.ParseFloat reads it with 32 bits; 0 for other texts."""
+    return c_float(float(text)).value if _NUMBER.fullmatch(text) else 0.0
+
+
+def wants_indentation(options: Mapping[str, str], agent: str) -> bool:
+    """True if `?pretty` is true, or if it is not given and the client is one that people read.
+
+    Mirrors  negotiate.go, isPrettyPrint.
+    """
+    text = options.get("pretty", "")
+    return text in _TRUE if text else agent.startswith(_BROWSERS)
 
 
 def produced(names: Names, listing: bool = False) -> list[str]:
@@ -130,7 +190,7 @@ def check_produced(header: str, known: Sequence[str], shown: Sequence[str] = ())
 def choose(
     names: Names,
     header: str,
-    options: Mapping[str, str],
+    pretty: bool,
     *,
     convertible: bool,
     tabular: bool = True,
@@ -139,48 +199,46 @@ def choose(
 ) -> Form:
     """The requested form. Raises NotAcceptable.
 
+    pretty: True if JSON is indented whatever the header says
     convertible: True if the reply can become metadata; tabular: or a Table
     """
-    pretty = "pretty" in options and options["pretty"].lower() not in ("0", "false")
     if not header:
         return Form(names.media_json, pretty=pretty)
-    clauses = parse_accept(header)
-    for clause in clauses:
-        media = _media(names, clause.media, watching)
-        if media is None or (
-            media == names.media_protobuf and not protobuf and "as" not in clause.parameters
-        ):
-            continue
-        form = _converted(names, clause, media, pretty, convertible)
-        if form is not None and (tabular or form.kind != TABLE):
+    for clause in parse_accept(header):
+        for media in produced(names):
+            if not clause.covers(media):
+                continue
+            if media == names.media_protobuf and not protobuf and not _converts(clause):
+                continue
+            form = _converted(names, clause, media, pretty, convertible)
+            if form is None or (form.kind == TABLE and not tabular):
+                continue
+            if watching and media == names.media_yaml:  # Quirk: no further range is tried
+                raise NotAcceptable(status.not_acceptable(produced(names, True)[3:]))
             return form
-    accepted = produced(names)
-    yaml_watch = watching and any(clause.media == names.media_yaml for clause in clauses)
-    if yaml_watch:
-        accepted = produced(names, True)[3:]
-    raise NotAcceptable(status.not_acceptable(accepted))
+    raise NotAcceptable(status.not_acceptable(produced(names)))
 
 
-def _media(names: Names, asked: str, watching: bool) -> str | None:
-    if asked in ("*/*", "application/*", names.media_json):
-        return names.media_json
-    if asked == names.media_protobuf:
-        return asked
-    return names.media_yaml if asked == names.media_yaml and not watching else None
+def _converts(clause: Clause) -> bool:
+    """True if a range asks for another kind."""
+    return any(name in clause.parameters for name in ("as", "g", "v"))
 
 
 def _converted(names: Names, clause: Clause, media: str, pretty: bool, convertible: bool) -> Form | None:
     parameters = clause.parameters
-    if parameters.get("stream", "watch") != "watch":
+    stream = parameters.get("stream", "")
+    if stream and (stream != "watch" or media == names.media_yaml):
         return None
-    kind = parameters.get("as", "")
-    pretty = pretty or parameters.get("pretty") in ("1", "true")
-    if not kind:
+    if parameters.get("sv") and (not convertible or parameters["sv"] != "v1"):
+        return None
+    pretty = pretty or parameters.get("pretty") == "1"
+    if not _converts(clause):
         return Form(media, pretty=pretty)
+    kind = parameters.get("as", "")
     if (
         not convertible
         or kind not in (TABLE, PARTIAL, PARTIAL_LIST)
-        or (kind == TABLE and media.endswith("protobuf"))
+        or (kind == TABLE and media == names.media_protobuf)
         or parameters.get("g") != names.group("meta")
         or parameters.get("v") not in META_VERSIONS
     ):
@@ -188,14 +246,15 @@ def _converted(names: Names, clause: Clause, media: str, pretty: bool, convertib
     return Form(media, kind, parameters["v"], pretty)
 
 
-def error_form(names: Names, header: str) -> Form:
-    """The form of an error: YAML or protobuf where that is asked for, otherwise JSON."""
-    for clause in parse_accept(header):
-        if clause.media in (names.media_yaml, names.media_protobuf) and "as" not in clause.parameters:
-            return Form(clause.media)
-        if clause.media in ("*/*", names.media_json):
-            break
-    return Form(names.media_json)
+def error_form(names: Names, header: str, pretty: bool) -> Form:
+    """The form of an error: as asked for without a conversion, otherwise indented JSON.
+
+    Mirrors  responsewriters/writers.go (ErrorNegotiated, WriteRawJSON).
+    """
+    try:
+        return choose(names, header, pretty, convertible=False)
+    except NotAcceptable:
+        return Form(names.media_json, pretty=True)
 
 
 def accepts_gzip(header: str) -> bool:

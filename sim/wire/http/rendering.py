@@ -160,7 +160,8 @@ def list_metadata(reply: Reply) -> Obj:
 def table(view: View, items: Iterable[Item], metadata: Obj, head: bool = True) -> Obj:
     """A Table; without `head` its columns are left out (later events of a watch)."""
     rows = []
-    for item in items:
+    order = view.resource.behavior.row_order
+    for item in items if order is None else sorted(items, key=lambda each: order(each.obj)):
         made = row(view.resource, item.obj, view.now_us, view.names)
         if view.include == "Object":
             made["object"] = typed(view.resource, item)

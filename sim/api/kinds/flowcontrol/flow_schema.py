@@ -220,6 +220,11 @@ def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
     ]
 
 
+def _order(obj: Obj) -> tuple[int, str]:
+    """Rows go by precedence, then by name (apihelpers.FlowSchemaSequence)."""
+    return get_in(obj, ("spec", "matchingPrecedence"), 0), name_of(obj)
+
+
 _V1BETA2 = Row(
     "flowcontrol.apiserver",
     "v1beta2",
@@ -244,4 +249,5 @@ KIND = Kind(
         "MissingPL",
     ),
     cells=_cells,
+    row_order=_order,
 )

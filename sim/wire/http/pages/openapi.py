@@ -112,7 +112,7 @@ def _moved(place: str, tag: str, method: str) -> Document:
 def _chosen(accept: str, known: Sequence[str]) -> str:
     """The first form that a client accepts, "" if there is none."""
     for clause in parse_accept(accept or "*/*"):
-        kind, _, form = clause.media.partition("/")
+        kind, form = clause.type, clause.subtype
         for media in known:
             if kind in ("*", "application") and form in ("*", media.partition("/")[2]):
                 return media

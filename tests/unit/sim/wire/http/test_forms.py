@@ -39,13 +39,13 @@ TABLE = f"{JSON};as=Table;v=v1;g=meta.k8s.io"
     ],
 )
 def test_the_best_form_that_can_be_made_is_chosen(header: str, wanted: Form) -> None:
-    assert choose(N, header, {}, convertible=True) == wanted
+    assert choose(N, header, False, convertible=True) == wanted
 
 
 @pytest.mark.parametrize("header", [f"{JSON};as=Table", "text/csv", f"{TABLE[:-13]};v=v9;g=meta.k8s.io"])
 def test_a_form_that_cannot_be_made_is_406(header: str) -> None:
     with pytest.raises(NotAcceptable) as caught:
-        choose(N, header, {}, convertible=True)
+        choose(N, header, False, convertible=True)
     assert caught.value.body["code"] == 406
 
 
@@ -57,9 +57,9 @@ def test_a_route_knows_no_wildcard_of_a_type_and_no_capitals() -> None:
 
 
 def test_an_error_comes_in_yaml_only_where_that_was_asked_for_first() -> None:
-    assert error_form(N, YAML).media == YAML
-    assert error_form(N, f"{JSON}, {YAML}").media == JSON
-    assert error_form(N, "text/csv").media == JSON
+    assert error_form(N, YAML, False).media == YAML
+    assert error_form(N, f"{JSON}, {YAML}", False).media == JSON
+    assert error_form(N, "text/csv", False) == Form(JSON, pretty=True)
 
 
 # --- YAML -----------------------------------------------------------------------------------------
