@@ -43,9 +43,7 @@ _OF_EVERY_KIND = ("apiVersion", "kind")
 
 @lru_cache(maxsize=256)
 def zero_value(node: SchemaNode) -> Obj:
-    """The fields that an encoder writes for the zero of a struct, without the version and kind of an
-    object.
-    """
+    """The fields that an encoder writes for the zero of a struct, without version and kind."""
     if node.name == OBJECT_META:
         return {"creationTimestamp": None}
     columns = numbers().get(short_name(node.name), {}).values()

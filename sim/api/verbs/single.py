@@ -188,7 +188,7 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     if resource.behavior.settle is not None:
         obj = resource.behavior.settle(obj, names)
     name = obj["metadata"].get("name", "")
-    if resource.namespaced and not request.namespace:  # NamespaceKeyFunc, for what validation lets pass
+    if resource.namespaced and not request.namespace:  # NamespaceKeyFunc
         raise bad_request("Namespace parameter required.")
     key = registry.scheme.key(resource, request.namespace, name)
     if call.dry_run:

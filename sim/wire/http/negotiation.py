@@ -199,7 +199,7 @@ def choose(
 ) -> Form:
     """The requested form. Raises NotAcceptable.
 
-    pretty: True if JSON is indented whatever the header says
+    pretty: True if JSON is indented even if the header does not
     convertible: True if the reply can become metadata; tabular: or a Table
     """
     if not header:

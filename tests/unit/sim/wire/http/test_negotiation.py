@@ -70,7 +70,7 @@ def test_range_with_other_parameters_is_left_out(parameters: str) -> None:
     assert choose(N, header, False, convertible=True).media == N.media_yaml
 
 
-def test_watch_in_yaml_is_refused_whatever_follows() -> None:
+def test_watch_in_yaml_is_refused_although_json_follows() -> None:
     with pytest.raises(NotAcceptable) as caught:
         choose(N, f"{N.media_yaml}, {N.media_json}", False, convertible=True, watching=True)
     assert "application/json;stream=watch" in caught.value.body["message"]
