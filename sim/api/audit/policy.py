@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sim.api.auth.attributes import AccessAttributes
-from sim.api.kinds.common.errors import Errors, FieldError, go_strings, invalid, required, unsupported
+from sim.api.go.printing import GoValue
+from sim.api.kinds.common.errors import Errors, FieldError, invalid, required, unsupported
 from sim.api.kinds.common.text import subdomain
 from sim.api.types import UserInfo
 from sim.ident import Names
@@ -180,7 +181,7 @@ def _problems(rule: Rule, at: str) -> Errors:
     ]
     if rule.non_resource_urls and (rule.resources or rule.namespaces):
         detail = "rules cannot apply to both regular resources and non-resource URLs"
-        found.append(invalid(f"{at}.nonResourceURLs", go_strings(rule.non_resource_urls), detail))
+        found.append(invalid(f"{at}.nonResourceURLs", GoValue("[]string", rule.non_resource_urls), detail))
     return found
 
 
@@ -206,7 +207,7 @@ def _resource_problems(groups: Sequence[GroupResources], at: str) -> Errors:
             found.append(invalid(f"{at}.group", each.group, ",".join(problems)))
         if each.resource_names and not each.resources:
             detail = "using resourceNames requires at least one resource"
-            found.append(invalid(f"{at}.resourceNames", go_strings(each.resource_names), detail))
+            found.append(invalid(f"{at}.resourceNames", GoValue("[]string", each.resource_names), detail))
     return found
 
 

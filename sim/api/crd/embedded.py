@@ -10,10 +10,10 @@ from __future__ import annotations
 import msgspec
 
 from sim.api.crd.structural import Structural
+from sim.api.go.printing import ANY, GoValue
 from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import REQUIRED, Errors, FieldError, Shown, invalid
+from sim.api.kinds.common.errors import REQUIRED, Errors, FieldError, invalid
 from sim.api.kinds.common.metadata import object_meta
-from sim.api.ownership.typed_values import go_syntax
 from sim.api.types import Json, Obj
 
 
@@ -46,7 +46,7 @@ def _head_errors(value: Obj, at: str) -> Errors:
         given = value[key]
         field = f"{at}.{key}"
         if not isinstance(given, str):
-            errors.append(invalid(field, Shown(go_syntax(given)), "must be a string"))
+            errors.append(invalid(field, GoValue(ANY, given), "must be a string"))
         elif not given:
             errors.append(invalid(field, given, "must not be empty"))
         elif key == "apiVersion" and given.count("/") > 1:

@@ -23,7 +23,7 @@ from sim.api.crd.conversion_webhook import answered, question_of, version_of
 from sim.api.crd.embedded import embedded_errors
 from sim.api.crd.served import CustomResource, Scale
 from sim.api.crd.structural import ANYTHING, Structural
-from sim.api.crd.structural_check import schema_errors, shown_value
+from sim.api.crd.structural_check import schema_errors
 from sim.api.crd.structural_values import (
     BadPart,
     defaulted,
@@ -32,17 +32,9 @@ from sim.api.crd.structural_values import (
     with_typed_parts,
     without_nulls,
 )
+from sim.api.go.printing import ANY, GoValue
 from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import (
-    REQUIRED,
-    TOO_LONG,
-    TOO_MANY,
-    Errors,
-    Shown,
-    WrongType,
-    duplicate,
-    invalid,
-)
+from sim.api.kinds.common.errors import REQUIRED, TOO_LONG, TOO_MANY, Errors, WrongType, duplicate, invalid
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.memo import IdentityMemo
 from sim.api.patch.strategic_merge import go_print
@@ -430,7 +422,7 @@ def _duplicates(schema: Structural, value: list[Json], at: str) -> Errors:
         for i, item in enumerate(value):
             if item is not None and not isinstance(item, dict):
                 detail = "must be an object for an array of list-type map"
-                return [invalid(f"{at}[{i}]", Shown(shown_value(item)), detail)]
+                return [invalid(f"{at}[{i}]", GoValue(ANY, item), detail)]
     for i, item in enumerate(value):
         what = item
         if schema.list_type == "map":
@@ -439,6 +431,6 @@ def _duplicates(schema: Structural, value: list[Json], at: str) -> Errors:
         text_of = msgspec.json.encode(what, order="deterministic")
         count = seen[text_of] = seen.get(text_of, 0) + 1
         if count == 2:
-            shown = "null" if what is None else Shown(shown_value(what))
+            shown = GoValue(ANY, what)
             errors.append(duplicate(f"{at}[{i}]", shown))
     return errors

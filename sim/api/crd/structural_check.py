@@ -15,25 +15,23 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from decimal import Decimal
 
 from msgspec.structs import replace
 
 from sim.api.crd.formats import has_form, is_supported
 from sim.api.crd.regexes import BadPattern, Budget, TooMuchWork, compile_pattern
+from sim.api.go.printing import ANY, GoValue, go_float, shown
 from sim.api.kinds.common.errors import (
     INVALID,
     TOO_LONG,
     Errors,
     FieldError,
-    Shown,
     WrongType,
     required,
     too_many,
     unsupported,
 )
 from sim.api.memo import IdentityMemo
-from sim.api.ownership.typed_values import go_syntax
 from sim.api.patch.json_patches import equal
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Json, Obj
@@ -41,7 +39,6 @@ from sim.api.types import Json, Obj
 # The bounds of one reply: a body of megabytes can hold a great many errors.
 ERRORS_MAX = 1000
 REPORTED_CHARS_MAX = 1 << 20
-FIXED_DIGITS = 6  # strconv: %g uses exponents from this size on
 
 
 class _Found:
@@ -351,7 +348,7 @@ def _is_multiple(value: float, step: float) -> bool:
 def _enum_errors(raw: Obj, value: Json, at: str) -> Iterator[FieldError]:
     choices = raw.get("enum")
     if isinstance(choices, list) and choices and not _is_one_of(choices, value):
-        shown_as = "null" if value is None else Shown(shown_value(value))
+        shown_as = GoValue(ANY, value)
         yield unsupported(_path(at), shown_as, [_text(choice) for choice in choices])
 
 
@@ -400,25 +397,7 @@ def _general(text: str) -> FieldError:
 
 
 def _invalid(at: str, value: Json, text: str) -> FieldError:
-    return FieldError(_path(at), INVALID, f"{at} in body {text}", shown_value(value))
-
-
-def shown_value(value: Json) -> str:
-    """A value as an error of a field shows it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return go_float(value) if isinstance(value, float) else go_syntax(value)
-
-
-def go_float(value: float) -> str:
-    """A number as Go prints a float64: 5, 0.1, 1e+06."""
-    shortest = repr(float(value))
-    if not math.isfinite(value):
-        return shortest
-    mantissa, power = f"{Decimal(shortest).normalize():E}".split("E")
-    if -4 <= int(power) < FIXED_DIGITS:
-        return shortest.removesuffix(".0")
-    return f"{mantissa}e{power[0]}{power[1:].rjust(2, '0')}"
+    return FieldError(_path(at), INVALID, f"{at} in body {text}", shown(ANY, value))
 
 
 def _wrong_type(at: str, value: str, wanted: str, given: str) -> FieldError:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.api.crd.structural import ABSENT, ANYTHING, Structural
-from sim.api.ownership.typed_values import go_syntax
+from sim.api.go.printing import ANY, go_syntax
 from sim.api.schema.field_schemas import OBJECT_META, schema_of
 from sim.api.schema.field_validation import DecodeError, conform_part
 from sim.api.types import Json, Obj
@@ -223,13 +223,13 @@ def _typed(schema: Structural, value: Json, at: str, unknown: list[str], embedde
 def _typed_part(key: str, given: Json, path: str, unknown: list[str]) -> Any:
     if key != "metadata":
         if not isinstance(given, str):
-            shown = '"null"' if given is None else go_syntax(given)
+            shown = '"null"' if given is None else go_syntax(ANY, given)
             raise BadPart(f"{path}: Invalid value: {shown}: must be a string")
         return given
     if given is None:
         return {}
     made, problems = conform_part(schema_of(OBJECT_META), given, path)
     if isinstance(made, DecodeError):
-        raise BadPart(f"{path}: Invalid value: {go_syntax(given)}: {made.message}")
+        raise BadPart(f"{path}: Invalid value: {go_syntax(ANY, given)}: {made.message}")
     unknown += _unknown(problems)
     return given if made == given else made

@@ -15,7 +15,7 @@ from typing import Any
 
 from sim.api.crd.jsonpath import find
 from sim.api.crd.served import Column, CustomResource
-from sim.api.crd.structural_check import go_float
+from sim.api.go.printing import go_float
 from sim.api.objects import name_of
 from sim.api.schema.field_schemas import OBJECT_META, description
 from sim.api.types import Json, Obj

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from sim.api.go.printing import ANY, go_syntax, go_value
 from sim.api.ownership.differences import path_element
 from sim.api.ownership.field_sets import LEAF, SELF, Tree, intern, is_member
 from sim.api.schema.field_schemas import SchemaNode
@@ -105,7 +106,7 @@ def _check(node: SchemaNode, value: Json, at: str, found: list[str]) -> None:
             wrong = f"expected list, got &{{{go_value(value)}}}"
     elif node.type == "string":
         if not isinstance(value, str):
-            wrong = f"expected string, got &value.valueUnstructured{{Value:{go_syntax(value)}}}"
+            wrong = f"expected string, got &value.valueUnstructured{{Value:{go_syntax(ANY, value)}}}"
     elif node.type == "boolean":
         if not isinstance(value, bool):
             wrong = f"expected boolean, got &{{{go_value(value)}}}"
@@ -176,29 +177,6 @@ def _misnamed(node: SchemaNode, item: Json) -> str:
                 "(and doesn't have default value)"
             )
     return ""
-
-
-def go_value(value: Json) -> str:
-    """A value as Go's %v prints it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        return f"map[{' '.join(f'{key}:{go_value(value[key])}' for key in sorted(value))}]"
-    if isinstance(value, list):
-        return f"[{' '.join(map(go_value, value))}]"
-    return "<nil>" if value is None else str(value)
-
-
-def go_syntax(value: Json) -> str:
-    """A value as Go's %#v prints it."""
-    if isinstance(value, dict):
-        fields = [f"{json.dumps(key)}:{go_syntax(value[key])}" for key in sorted(value)]
-        return f"map[string]interface {{}}{{{', '.join(fields)}}}"
-    if isinstance(value, list):
-        return f"[]interface {{}}{{{', '.join(map(go_syntax, value))}}}"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    return go_value(value)
 
 
 def _go_type(value: Json) -> str:

@@ -14,10 +14,9 @@ from sim.api import status
 from sim.api.auth.attributes import AccessAttributes, Decision, Opinion
 from sim.api.auth.chain import ALLOWED, UserRules
 from sim.api.auth.rbac.authorizer import aggregate
-from sim.api.kinds.common.errors import FieldError, Shown, go_map, go_pointer, go_strings, go_time, invalid
-from sim.api.kinds.common.metadata import go_owners
+from sim.api.go.printing import GoValue
+from sim.api.kinds.common.errors import FieldError, invalid
 from sim.api.ownership import managed
-from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj, Reply, UserInfo
 from sim.api.verbs.body import decode
 from sim.api.verbs.call import (
@@ -107,7 +106,9 @@ def errors_of(plural: str, review: Obj) -> list[FieldError]:
     errors = []
     if resource is not None and path is not None:
         text = "cannot be specified in combination with resourceAttributes"
-        errors.append(invalid("spec.nonResourceAttributes", _go_path(path), text))
+        errors.append(
+            invalid("spec.nonResourceAttributes", GoValue("authorization.NonResourceAttributes", path), text)
+        )
     if resource is None and path is None:
         errors.append(invalid("spec.resourceAttributes", None, _ONE_OF))
     if plural != SELF and not spec.get("user") and not spec.get("groups"):
@@ -119,43 +120,19 @@ def errors_of(plural: str, review: Obj) -> list[FieldError]:
     )
     if any(value for field, value in metadata.items() if field not in known):
         text = "must be empty except for namespace" if plural == LOCAL else "must be empty"
-        errors.append(invalid("metadata", _go_metadata(metadata), text))
+        errors.append(invalid("metadata", GoValue("v1.ObjectMeta", metadata), text))
     if plural == LOCAL:
         if resource is not None and resource.get("namespace", "") != metadata.get("namespace", ""):
             text = "must match metadata.namespace"
             errors.append(invalid("spec.resourceAttributes.namespace", resource.get("namespace", ""), text))
         if path is not None:
             text = "disallowed on this kind of request"
-            errors.append(invalid("spec.nonResourceAttributes", _go_path(path), text))
+            errors.append(
+                invalid(
+                    "spec.nonResourceAttributes", GoValue("authorization.NonResourceAttributes", path), text
+                )
+            )
     return errors
-
-
-def _go_metadata(metadata: Obj) -> Shown:
-    """Metadata as Go's %#v shows them, without a record of field owners."""
-    named = (
-        ("Name", "name"),
-        ("GenerateName", "generateName"),
-        ("Namespace", "namespace"),
-        ("SelfLink", "selfLink"),
-        ("UID", "uid"),
-        ("ResourceVersion", "resourceVersion"),
-    )
-    texts = [f"{title}:{go_quote(metadata.get(key) or '')}" for title, key in named]
-    seconds = go_pointer("int64", metadata.get("deletionGracePeriodSeconds"))
-    return Shown(
-        f"v1.ObjectMeta{{{', '.join(texts)}, Generation:{metadata.get('generation') or 0}, "
-        "CreationTimestamp:time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC), "
-        f"DeletionTimestamp:{go_time(metadata.get('deletionTimestamp'))}, DeletionGracePeriodSeconds:{seconds}, "
-        f"Labels:{go_map(metadata.get('labels'))}, Annotations:{go_map(metadata.get('annotations'))}, "
-        f"OwnerReferences:{go_owners(metadata.get('ownerReferences'))}, "
-        f"Finalizers:{go_strings(metadata.get('finalizers'))}, ManagedFields:[]v1.ManagedFieldsEntry(nil)}}"
-    )
-
-
-def _go_path(path: Obj) -> Shown:
-    """The attributes of a path as Go's %#v shows them."""
-    fields = ", ".join(f"{title}:{go_quote(path.get(title.lower(), ''))}" for title in ("Path", "Verb"))
-    return Shown(f"authorization.NonResourceAttributes{{{fields}}}")
 
 
 def _decoded(call: Call) -> Obj:

@@ -22,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from sim.api.ownership.typed_values import go_syntax
+from sim.api.go.printing import ANY, go_syntax
 from sim.api.raw_text import go_number
 from sim.nesting import bounds_exceeded
 from sim.wire.stack import room
@@ -400,7 +400,7 @@ def _value(loader: Any, node: Any, left: list[int], depth: int) -> Any:
             found = _value(loader, below, left, depth + 1)
             if name is None:
                 raise NoJsonError(
-                    f"Unsupported map key of type: %!s(<nil>), key: <nil>, value: {go_syntax(found)}"
+                    f"Unsupported map key of type: %!s(<nil>), key: <nil>, value: {go_syntax(ANY, found)}"
                 )
             value[name] = found
     else:
@@ -418,7 +418,7 @@ def _is_plain(node: Any, tag: str) -> bool:
 def _key(loader: Any, node: Any, left: list[int]) -> str | None:
     """The text of a key; None for a null."""
     if not isinstance(node, yaml.ScalarNode):
-        shown = go_syntax(_value(loader, node, left, 0)).replace("map[string]", "map[interface {}]")
+        shown = go_syntax(ANY, _value(loader, node, left, 0)).replace("map[string]", "map[interface {}]")
         raise ValueError(f"invalid map key: {shown}")
     key = node.value if node.tag == _STR else loader.construct_object(node)
     if isinstance(key, bool):

@@ -23,8 +23,8 @@ from sim.api.crd.cel.values import (
     type_name,
 )
 from sim.api.crd.formats import go_duration_ns, time_ns
-from sim.api.crd.structural_check import go_float
 from sim.api.cron import ScheduleError, zone_of
+from sim.api.go.printing import go_float
 
 INT_MIN, INT_MAX, UINT_MAX = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
 TIME_MIN_S, TIME_MAX_S = -62_135_596_800, 253_402_300_799  # years 1 to 9999

@@ -13,17 +13,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text, webhooks
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import (
-    Errors,
-    Shown,
-    duplicate,
-    go_strings,
-    invalid,
-    required,
-    unsupported,
-)
+from sim.api.kinds.common.errors import Errors, duplicate, invalid, required, unsupported
 from sim.api.kinds.common.fill import all_of, present, within
 from sim.api.kinds.common.metadata import label_selector, object_meta
 from sim.api.kinds.kind import Cells, Kind, Row, Strategy
@@ -188,9 +181,7 @@ def _rule_errors(rule: Obj, at: str) -> Errors:
     operations = rule.get("operations") or []
     errors: Errors = [] if operations else [required(f"{at}.operations")]
     if len(operations) > 1 and "*" in operations:
-        shown = Shown(
-            str(go_strings(operations)).replace("[]string", "[]admissionregistration.OperationType", 1)
-        )
+        shown = GoValue("[]admissionregistration.OperationType", operations)
         detail = "if '*' is present, must not specify other operations"
         errors.append(invalid(f"{at}.operations", shown, detail))
     for i, operation in enumerate(operations):

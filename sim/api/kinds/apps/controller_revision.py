@@ -6,9 +6,10 @@ Mirrors  kubernetes v1.25 pkg/apis/apps/validation/validation.go: ValidateContro
 
 from __future__ import annotations
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age, count
-from sim.api.kinds.common.errors import IMMUTABLE, Errors, Shown, at_least_zero, invalid, required
+from sim.api.kinds.common.errors import IMMUTABLE, Errors, at_least_zero, invalid, required
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.kind import Cells, Kind, Row
 from sim.api.objects import controller_of, name_of
@@ -28,19 +29,13 @@ def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     errors += _validate_create(new)
     if text_of(new.get("data")) != text_of(old.get("data")):
-        errors.append(invalid("data", _go_data(new.get("data")), IMMUTABLE))
+        errors.append(invalid("data", GoValue("*runtime.Unknown", _unknown(new.get("data"))), IMMUTABLE))
     return errors
 
 
-def _go_data(data: Json) -> Shown | None:
-    """Data as Go's %#v shows them: the bytes of their JSON text."""
-    if data is None:
-        return None
-    listed = ", ".join(f"{byte:#x}" for byte in text_of(data))
-    return Shown(
-        'runtime.Unknown{TypeMeta:runtime.TypeMeta{APIVersion:"", Kind:""}, '
-        f'Raw:[]uint8{{{listed}}}, ContentEncoding:"", ContentType:"application/json"}}'
-    )
+def _unknown(data: Json) -> Obj | None:
+    """Data as Go holds them: the bytes of their JSON text."""
+    return None if data is None else {"raw": text_of(data), "contentType": "application/json"}
 
 
 def _cells(obj: Obj, now_us: int, _: Names) -> Cells:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from functools import partial
 
+from sim.api.go.printing import INT_OR_STRING, LABEL_SELECTOR, GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, SELECTOR, WIDE, age, container_cells, count
-from sim.api.kinds.common.counts import go_int_or_string, int_or_percent, is_zero, not_above_all
+from sim.api.kinds.common.counts import int_or_percent, is_zero, not_above_all
 from sim.api.kinds.common.errors import Errors, at_least_zero, invalid, required, unsupported
 from sim.api.kinds.common.fill import fill, present, within
 from sim.api.kinds.common.metadata import (
-    go_selector,
     immutable_selector,
     is_sound,
     label_selector,
@@ -32,7 +32,6 @@ from sim.api.kinds.common.workloads import (
     collision_errors,
     counter_errors,
     fill_rolling_update,
-    go_strategy,
     is_empty,
     mismatch_errors,
     read_only_disk_errors,
@@ -125,7 +124,9 @@ def _spec_errors(spec: Obj) -> Errors:
         errors += mismatch_errors(spec)
     if selector is not None and is_empty(selector):
         errors.append(
-            invalid("spec.selector", go_selector(selector), "empty selector is invalid for daemonset")
+            invalid(
+                "spec.selector", GoValue(LABEL_SELECTOR, selector), "empty selector is invalid for daemonset"
+            )
         )
     errors += template(spec.get("template") or {}, "spec.template")
     errors += read_only_disk_errors(spec, 2)  # on every node
@@ -140,7 +141,7 @@ def _strategy_errors(strategy: Obj) -> Errors:
     if kind == "OnDelete":
         return []
     if kind != "RollingUpdate":
-        shown = go_strategy("DaemonSet", "DaemonSetUpdateStrategy", strategy)
+        shown = GoValue("apps.DaemonSetUpdateStrategy", strategy)
         return [unsupported(field, shown, ("RollingUpdate", "OnDelete"))]
     if rolling is None:
         return [required(f"{field}.rollingUpdate")]
@@ -152,7 +153,9 @@ def _strategy_errors(strategy: Obj) -> Errors:
     if not is_zero(unavailable) and not is_zero(surge):
         errors.append(
             invalid(
-                f"{at}.maxSurge", go_int_or_string(surge), "may not be set when maxUnavailable is non-zero"
+                f"{at}.maxSurge",
+                GoValue(INT_OR_STRING, surge),
+                "may not be set when maxUnavailable is non-zero",
             )
         )
     if is_zero(unavailable) and is_zero(surge):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, SELECTOR, WIDE, age, container_cells, count
 from sim.api.kinds.common.counts import int_or_percent, is_zero, not_above_all
@@ -23,7 +24,6 @@ from sim.api.kinds.common.workloads import (
     collision_errors,
     counter_errors,
     fill_rolling_update,
-    go_strategy,
     selector_errors,
     set_template_errors,
     spec_of,
@@ -87,7 +87,7 @@ def _strategy_errors(strategy: Obj) -> Errors:
         if rolling is None:
             return [required("spec.strategy.rollingUpdate", "this should be defaulted and never be nil")]
         return _rolling_errors(rolling, "spec.strategy.rollingUpdate")
-    shown = go_strategy("Deployment", "DeploymentStrategy", strategy)
+    shown = GoValue("apps.DeploymentStrategy", strategy)
     return [unsupported("spec.strategy", shown, ("Recreate", "RollingUpdate"))]
 
 

@@ -10,27 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
+from sim.api.go.printing import INT_OR_STRING, LABEL_SELECTOR, GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, WIDE, age, container_cells, count
-from sim.api.kinds.common.counts import go_int_or_string, int_or_percent, is_zero, not_above_all
-from sim.api.kinds.common.errors import (
-    Errors,
-    Shown,
-    at_least_zero,
-    forbidden,
-    invalid,
-    required,
-    unsupported,
-)
+from sim.api.kinds.common.counts import int_or_percent, is_zero, not_above_all
+from sim.api.kinds.common.errors import Errors, at_least_zero, forbidden, invalid, required, unsupported
 from sim.api.kinds.common.fill import all_of, fill, present, within
-from sim.api.kinds.common.metadata import (
-    annotation_map,
-    go_selector,
-    is_sound,
-    labels,
-    object_meta,
-    object_meta_update,
-)
+from sim.api.kinds.common.metadata import annotation_map, is_sound, labels, object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import fill_metadata, fill_template
 from sim.api.kinds.common.pods.warnings import template_warnings
 from sim.api.kinds.common.status import fill_counters
@@ -46,7 +32,6 @@ from sim.api.kinds.common.workloads import (
 from sim.api.kinds.core.persistent_volume_claim import fill_defaults
 from sim.api.kinds.kind import SCALE, STATUS, Cells, GatedField, Kind, Row, Scaling, Strategy
 from sim.api.objects import name_of
-from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.options.gates import CLAIM_RETENTION, MAX_UNAVAILABLE
@@ -121,7 +106,7 @@ def _spec_errors(spec: Obj) -> Errors:
     errors += at_least_zero("spec.minReadySeconds", spec.get("minReadySeconds"))
     errors += selector_errors(spec, "statefulset")
     if not is_sound(spec.get("selector")):
-        errors.append(invalid("spec.selector", go_selector(spec["selector"]), ""))
+        errors.append(invalid("spec.selector", GoValue(LABEL_SELECTOR, spec["selector"]), ""))
     else:
         errors += mismatch_errors(spec)
         # Quirk: only the metadata of the template is checked.
@@ -150,12 +135,18 @@ def _strategy_errors(strategy: Obj) -> Errors:
         return [
             invalid(
                 f"{field}.rollingUpdate",
-                _go_rolling(rolling),
+                GoValue("*apps.RollingUpdateStatefulSetStrategy", rolling),
                 "only allowed for updateStrategy 'RollingUpdate'",
             )
         ]
     if kind != "RollingUpdate":
-        return [invalid(field, _go_strategy(strategy), "must be 'RollingUpdate' or 'OnDelete'")]
+        return [
+            invalid(
+                field,
+                GoValue("apps.StatefulSetUpdateStrategy", strategy),
+                "must be 'RollingUpdate' or 'OnDelete'",
+            )
+        ]
     return _rolling_errors(rolling or {}, f"{field}.rollingUpdate")
 
 
@@ -166,7 +157,7 @@ def _rolling_errors(rolling: Obj, field: str) -> Errors:
         return errors
     errors += int_or_percent(unavailable, at)
     if is_zero(unavailable):
-        errors.append(invalid(at, go_int_or_string(unavailable), "cannot be 0"))
+        errors.append(invalid(at, GoValue(INT_OR_STRING, unavailable), "cannot be 0"))
     return errors + not_above_all(unavailable, at)
 
 
@@ -179,21 +170,6 @@ def _retention_errors(policy: Obj | None) -> Errors:
         for when in ("whenDeleted", "whenScaled")
         if policy.get(when, "") not in _RETENTIONS
     ]
-
-
-def _go_rolling(rolling: Obj) -> Shown:
-    unavailable = "nil" if rolling.get("maxUnavailable") is None else "0xc000000000"
-    unavailable = f"(*intstr.IntOrString)({unavailable})"
-    return Shown(
-        f"apps.RollingUpdateStatefulSetStrategy{{Partition:{rolling.get('partition', 0)}, MaxUnavailable:{unavailable}}}"
-    )
-
-
-def _go_strategy(strategy: Obj) -> Shown:
-    return Shown(
-        f"apps.StatefulSetUpdateStrategy{{Type:{go_quote(strategy.get('type', ''))},"
-        " RollingUpdate:(*apps.RollingUpdateStatefulSetStrategy)(nil)}"
-    )
 
 
 def _validate_create(obj: Obj) -> Errors:

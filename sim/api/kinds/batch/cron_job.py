@@ -10,12 +10,13 @@ from __future__ import annotations
 from functools import partial
 
 from sim.api.cron import ScheduleError, parse_schedule, zone_of
+from sim.api.go.printing import LABEL_SELECTOR, GoValue
 from sim.api.kinds.batch.job.validation import work_errors
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, WIDE, age, template_cells
 from sim.api.kinds.common.errors import Errors, at_least_zero, invalid, required, unsupported
 from sim.api.kinds.common.fill import Fn, fill, present, within
-from sim.api.kinds.common.metadata import go_selector, object_meta, object_meta_update
+from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import fill_template
 from sim.api.kinds.common.pods.warnings import template_warnings
 from sim.api.kinds.common.workloads import WORKLOAD, spec_of
@@ -80,7 +81,7 @@ def _spec_errors(spec: Obj, before: Obj = NOTHING) -> Errors:
     job = (spec.get("jobTemplate") or {}).get("spec") or {}
     errors += work_errors(job, "spec.jobTemplate.spec")
     if job.get("selector") is not None:
-        shown = go_selector(job["selector"])
+        shown = GoValue(LABEL_SELECTOR, job["selector"])
         errors.append(invalid("spec.jobTemplate.spec.selector", shown, "`selector` will be auto-generated"))
     if job.get("manualSelector"):
         errors.append(unsupported("spec.jobTemplate.spec.manualSelector", True, ("nil", "false")))

@@ -16,19 +16,11 @@ from binascii import Error as BadBase64
 from collections.abc import Callable
 from typing import NamedTuple
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.certificates.pem import certificate_problem, check_signature, parse_request
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import (
-    Errors,
-    Shown,
-    duplicate,
-    forbidden,
-    invalid,
-    required,
-    too_long,
-    unsupported,
-)
+from sim.api.kinds.common.errors import Errors, duplicate, forbidden, invalid, required, too_long, unsupported
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy, Sub
 from sim.api.objects import get_in, name_of, with_field
@@ -211,15 +203,8 @@ def _request_errors(obj: Obj) -> Errors:
     try:
         check_signature(parse_request(given or b""))
     except ValueError as error:
-        return [invalid("spec.request", _go_bytes(given), str(error))]
+        return [invalid("spec.request", GoValue("[]byte", given or None), str(error))]
     return []
-
-
-def _go_bytes(value: bytes | None) -> Shown:
-    """Bytes as Go's %#v shows them; an absent required field is decoded as an empty one."""
-    if not value:
-        return Shown("[]byte(nil)")
-    return Shown("[]byte{" + ", ".join(f"0x{byte:x}" for byte in value) + "}")
 
 
 def _usage_errors(usages: list[str], allowed: _Allowed) -> Errors:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, Shown, forbidden, invalid, required, unsupported
+from sim.api.kinds.common.errors import Errors, forbidden, invalid, required, unsupported
 from sim.api.kinds.common.metadata import label_selector
 from sim.api.objects import annotations_of, get_in
 from sim.api.types import Obj
@@ -46,9 +47,6 @@ def access_mode_errors(modes: Collection[str], at: str, for_one_pod: bool) -> Er
     return errors
 
 
-_GO_PATH = 'field.Path{name:"dataSource", index:"", parent:(*field.Path)(0xc000000000)}'
-
-
 def claim_spec(spec: Obj, field: str, for_one_pod: bool = False) -> Errors:
     """Errors of the spec of a volume claim.  for_one_pod: as for `access_mode_errors`"""
     errors: Errors = []
@@ -75,7 +73,13 @@ def claim_spec(spec: Obj, field: str, for_one_pod: bool = False) -> Errors:
     if ref is not None:
         errors += _data_source(ref, f"{field}.dataSourceRef")
     if source is not None and ref is not None and source != ref:
-        errors.append(invalid(field, Shown(_GO_PATH), "must match dataSourceRef"))
+        errors.append(
+            invalid(
+                field,
+                GoValue("field.Path", {"name": "dataSource", "parent": field}),
+                "must match dataSourceRef",
+            )
+        )
     return errors
 
 

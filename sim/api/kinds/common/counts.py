@@ -8,24 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.api.go.printing import INT_OR_STRING, GoValue
 from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, Shown, at_least_zero, invalid
-from sim.api.schema.json_text import go_quote
+from sim.api.kinds.common.errors import Errors, at_least_zero, invalid
 from sim.units import parse_whole
 
 
 def int_or_percent(value: Any, field: str) -> Errors:
     """Errors of a count or percentage, which must not be negative."""
     if isinstance(value, str):
-        return [invalid(field, go_int_or_string(value), problem) for problem in text.percent(value)]
+        return [invalid(field, GoValue(INT_OR_STRING, value), problem) for problem in text.percent(value)]
     return at_least_zero(field, value or 0)
-
-
-def go_int_or_string(value: Any) -> Shown:
-    """A count or percentage as Go prints it."""
-    is_text = isinstance(value, str)
-    number, string = (0, value) if is_text else (value, "")
-    return Shown(f"intstr.IntOrString{{Type:{int(is_text)}, IntVal:{number}, StrVal:{go_quote(string)}}}")
 
 
 def not_above_all(value: Any, field: str) -> Errors:
@@ -33,7 +26,7 @@ def not_above_all(value: Any, field: str) -> Errors:
     share = text.percent_of(value)
     if share is None or share <= 100:
         return []
-    return [invalid(field, go_int_or_string(value), "must not be greater than 100%")]
+    return [invalid(field, GoValue(INT_OR_STRING, value), "must not be greater than 100%")]
 
 
 def is_zero(value: Any) -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from sim.api.schema.json_text import go_quote
+from sim.api.go.printing import STRING_MAP, GoValue, go_syntax, go_value
+from sim.units import go_quote
 
 REQUIRED, INVALID, UNSUPPORTED = "Required value", "Invalid value", "Unsupported value"
 DUPLICATE, FORBIDDEN, NOT_FOUND = "Duplicate value", "Forbidden", "Not found"
@@ -38,12 +39,14 @@ class FieldError(msgspec.Struct, frozen=True):
     """One cause of a 422.
 
     value: the text that shows the bad value, "" where the type shows none
+    given: the value with its type, if the rule has handed it over
     """
 
     field: str
     type: str
     detail: str = ""
     value: str = ""
+    given: GoValue | None = None
 
     @property
     def reason(self) -> str:
@@ -69,74 +72,24 @@ class WrongType(FieldError, frozen=True):
 Errors = list[FieldError]
 
 
-class Shown(str):
-    """The text of a Go struct or map, which is shown without quotes."""
-
-
 def shown(value: Any) -> str:
-    """A bad value in an error: text quoted, numbers and booleans plain, nothing as "null"."""
-    if isinstance(value, Shown):
-        return value  # not copied: many errors may share a long one
+    """A bad value in an error: text quoted, numbers and booleans plain, nothing as "null", what has
+    another type in Go as it prints that.
+    """
+    if isinstance(value, GoValue):
+        return value.text  # not made again: many errors may share a long one
     if isinstance(value, str):
         return go_quote(value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if value is None:
-        return '"null"'
     if isinstance(value, dict):
-        return go_map(value)
+        return go_syntax(STRING_MAP, value)
     if isinstance(value, list):
-        return go_strings(value)
-    return str(value)
+        return go_syntax("[]string", value)
+    return '"null"' if value is None else go_value(value)
 
 
-def go_map(value: Any) -> Shown:
-    """A map of strings as Go's %#v shows it."""
-    if value is None:
-        return Shown("map[string]string(nil)")
-    return Shown(
-        "map[string]string{"
-        + ", ".join(f"{go_quote(k)}:{go_quote(str(value[k]))}" for k in sorted(value))
-        + "}"
-    )
-
-
-def go_strings(value: Any) -> Shown:
-    """A list of texts as Go prints it."""
-    if value is None:
-        return Shown("[]string(nil)")
-    return Shown("[]string{" + ", ".join(go_quote(str(v)) for v in value) + "}")
-
-
-def go_pointer(kind: str, value: Any) -> str:
-    """A pointer as Go's %#v shows it: nothing, or an address, which differs from run to run."""
-    return f"(*{kind})({'nil' if value is None else '0xc000000000'})"
-
-
-_MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
-
-
-def go_time(text: str | None) -> str:
-    """A pointer to a time as Go's %#v shows it."""
-    if text is None:
-        return "<nil>"
-    year, month, rest = text.partition("T")[0].split("-")
-    hour, minute, second = text.partition("T")[2][:8].split(":")
-    day = f"{int(year)}, time.{_MONTHS[int(month) - 1]}, {int(rest)}"
-    return f"time.Date({day}, {int(hour)}, {int(minute)}, {int(second)}, 0, time.Local)"
+def _about(field: str, kind: str, detail: str, value: Any) -> FieldError:
+    """An error that shows the value."""
+    return FieldError(field, kind, detail, shown(value), value if isinstance(value, GoValue) else None)
 
 
 def required(field: str, detail: str = "") -> FieldError:
@@ -146,17 +99,17 @@ def required(field: str, detail: str = "") -> FieldError:
 
 def invalid(field: str, value: Any, detail: str) -> FieldError:
     """The value of the field breaks a rule."""
-    return FieldError(field, INVALID, detail, shown(value))
+    return _about(field, INVALID, detail, value)
 
 
 def duplicate(field: str, value: Any) -> FieldError:
     """The value occurs twice in a list that must not repeat it."""
-    return FieldError(field, DUPLICATE, "", shown(value))
+    return _about(field, DUPLICATE, "", value)
 
 
 def not_found(field: str, value: Any) -> FieldError:
     """The value refers to nothing."""
-    return FieldError(field, NOT_FOUND, "", shown(value))
+    return _about(field, NOT_FOUND, "", value)
 
 
 def forbidden(field: str, detail: str) -> FieldError:
@@ -167,7 +120,7 @@ def forbidden(field: str, detail: str) -> FieldError:
 def unsupported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
     """The value is none of a closed set."""
     texts = ", ".join(go_quote(text) for text in supported)
-    return FieldError(field, UNSUPPORTED, f"supported values: {texts}" if texts else "", shown(value))
+    return _about(field, UNSUPPORTED, f"supported values: {texts}" if texts else "", value)
 
 
 def one_of(field: str, value: Any, supported: Iterable[str], detail: str = "") -> Errors:

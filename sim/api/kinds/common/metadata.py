@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sim.api.go.printing import LABEL_SELECTOR, GoValue, time_text
 from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import (
     AT_LEAST_ZERO,
     Errors,
     FieldError,
-    Shown,
     forbidden,
-    go_map,
     immutable,
     invalid,
     required,
@@ -107,7 +106,7 @@ def owner_references(value: Any, field: str) -> Errors:
                 f"{controller} and {owner.get('name', '')}"
             )
             if shown_owners is None:  # made once, because it is long
-                shown_owners = go_owners(value)
+                shown_owners = GoValue("[]v1.OwnerReference", value)
             errors.append(invalid(field, shown_owners, detail))
         else:
             controller = owner.get("name", "")
@@ -126,28 +125,14 @@ def _owner(owner: Obj, field: str) -> Errors:
     if not owner.get("uid"):
         errors.append(invalid(f"{field}.uid", "", "uid must not be empty"))
     if version == "v1" and kind == "Event":
-        errors.append(invalid(field, _go_owner(owner), "/v1, Kind=Event is disallowed from being an owner"))
+        errors.append(
+            invalid(
+                field,
+                GoValue("v1.OwnerReference", owner),
+                "/v1, Kind=Event is disallowed from being an owner",
+            )
+        )
     return errors
-
-
-def _go_owner(owner: Obj) -> Shown:
-    def pointer(key: str) -> str:
-        return "(*bool)(nil)" if owner.get(key) is None else "(*bool)(0xc000000000)"
-
-    texts = ", ".join(
-        f"{go}:{go_quote(owner.get(key, ''))}"
-        for go, key in (("APIVersion", "apiVersion"), ("Kind", "kind"), ("Name", "name"), ("UID", "uid"))
-    )
-    return Shown(
-        f"v1.OwnerReference{{{texts}, Controller:{pointer('controller')}, BlockOwnerDeletion:{pointer('blockOwnerDeletion')}}}"
-    )
-
-
-def go_owners(owners: Any) -> Shown:
-    """Owner references as Go's %#v shows them."""
-    if owners is None:
-        return Shown("[]v1.OwnerReference(nil)")
-    return Shown(f"[]v1.OwnerReference{{{', '.join(map(_go_owner, owners))}}}")
 
 
 def finalizers(value: Any, field: str) -> Errors:
@@ -160,7 +145,7 @@ def finalizers(value: Any, field: str) -> Errors:
                 break
     if value and "orphan" in value and "foregroundDeletion" in value:
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
-        errors.append(invalid(field, Shown("[]string{" + ", ".join(map(go_quote, value)) + "}"), detail))
+        errors.append(invalid(field, GoValue("[]string", value), detail))
     return errors
 
 
@@ -283,18 +268,9 @@ def object_meta_update(new: Obj, old: Obj, core: bool = True) -> Errors:
     return errors
 
 
-def shown_time(value: Any) -> str:
-    """A metav1.Time by its Go text: "2020-01-01 00:00:00 +0000 UTC"."""
-    if value is None:
-        return "<nil>"
-    moment, dot, fraction = value.removesuffix("Z").replace("T", " ").partition(".")
-    fraction = fraction.rstrip("0")
-    return f"{moment}{dot if fraction else ''}{fraction} +0000 UTC"
-
-
 def _shown_fixed(key: str, value: Any) -> str:
     if key.endswith("Timestamp"):
-        return shown_time(value)
+        return time_text(value)
     return go_quote(value) if isinstance(value, str) else str(value)
 
 
@@ -359,24 +335,6 @@ def _expression_matches(expression: Obj, values: Obj) -> bool:
     return (key in values) == (operator == "Exists")
 
 
-def go_selector(value: Any) -> Shown | None:
-    """A selector as Go's %#v shows it."""
-    if value is None:
-        return None
-    match = value.get("matchLabels")
-    expressions = value.get("matchExpressions")
-    texts = "[]v1.LabelSelectorRequirement(nil)"
-    if expressions:
-        texts = "[]v1.LabelSelectorRequirement{" + ", ".join(map(_go_requirement, expressions)) + "}"
-    return Shown(f"v1.LabelSelector{{MatchLabels:{go_map(match)}, MatchExpressions:{texts}}}")
-
-
-def _go_requirement(expression: Obj) -> str:
-    values = expression.get("values")
-    listed = "[]string(nil)" if values is None else "[]string{" + ", ".join(map(go_quote, values)) + "}"
-    return f"v1.LabelSelectorRequirement{{Key:{go_quote(expression.get('key', ''))}, Operator:{go_quote(expression.get('operator', ''))}, Values:{listed}}}"
-
-
 def immutable_selector(new: Any, old: Any) -> Errors:
     """An error if a selector has changed."""
-    return immutable("spec.selector", new, old, go_selector(new) or Shown('"null"'))
+    return immutable("spec.selector", new, old, GoValue(LABEL_SELECTOR, new))

@@ -13,25 +13,16 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.claims import access_mode_errors
-from sim.api.kinds.common.errors import (
-    ABOVE_ZERO,
-    Errors,
-    Shown,
-    forbidden,
-    invalid,
-    required,
-    unsupported,
-)
+from sim.api.kinds.common.errors import ABOVE_ZERO, Errors, forbidden, invalid, required, unsupported
 from sim.api.kinds.common.fill import amounts, fill, present, within
 from sim.api.kinds.common.pods.affinity import node_selector
 from sim.api.kinds.common.pods.defaults import AZURE_DISK, ISCSI, RBD, SCALE_IO
 from sim.api.kinds.common.pods.vendor_volumes import PERSISTENT_CHECKS, PORTAL_MAX, PORTAL_TOO_LONG
 from sim.api.kinds.common.pods.volumes import csi_driver_errors, host_path_errors, nfs_errors
 from sim.api.kinds.common.references import checked
-from sim.api.kinds.common.resources import go_quantity
-from sim.api.schema.json_text import go_quote
 from sim.api.types import Json, Obj
 from sim.units import quantity_nano, quantity_text, quantity_value
 
@@ -111,7 +102,7 @@ def _mode_errors(modes: Json, at: str, for_one_pod: bool) -> Errors:
 def _capacity_errors(capacity: Obj | None, at: str) -> Errors:
     errors: Errors = [] if capacity else [required(at)]
     if not capacity or "storage" not in capacity or len(capacity) > 1:
-        errors.append(unsupported(at, _go_resources(capacity), ("storage",)))
+        errors.append(unsupported(at, GoValue("core.ResourceList", capacity), ("storage",)))
     for name, amount in (capacity or {}).items():
         if quantity_value(amount) < 0:
             detail = "must be a valid resource quantity"
@@ -119,14 +110,6 @@ def _capacity_errors(capacity: Obj | None, at: str) -> Errors:
         if quantity_nano(amount) <= 0:
             errors.append(invalid(f"{at}[{name}]", quantity_text(amount), ABOVE_ZERO))
     return errors
-
-
-def _go_resources(resources: Obj | None) -> Shown:
-    """A list of resources as Go's %#v shows it."""
-    if resources is None:
-        return Shown("core.ResourceList(nil)")
-    listed = ", ".join(f"{go_quote(name)}:{go_quantity(resources[name])}" for name in sorted(resources))
-    return Shown(f"core.ResourceList{{{listed}}}")
 
 
 def _affinity_errors(affinity: Obj, at: str) -> Errors:

@@ -8,19 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.api.go.printing import QUANTITY, GoValue
 from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import (
-    AT_LEAST_ZERO,
-    Errors,
-    FieldError,
-    Shown,
-    forbidden,
-    invalid,
-    required,
-)
+from sim.api.kinds.common.errors import AT_LEAST_ZERO, Errors, FieldError, forbidden, invalid, required
 from sim.api.types import Obj
 from sim.ident import NAMES
-from sim.units import quantity_nano, quantity_parts, quantity_text, quantity_wrapped_milli
+from sim.units import quantity_nano, quantity_text, quantity_wrapped_milli
 
 _CONTAINER = ("cpu", "memory", "ephemeral-storage")
 _HUGE = "hugepages-"
@@ -87,22 +80,11 @@ def container_resource_name(name: str, field: str) -> Errors:
     return errors
 
 
-def go_quantity(value: Any) -> Shown:
-    """A quantity as Go's %#v shows it.  Quirk: a text that is not canonical is not shown."""
-    whole, scale, text, style = quantity_parts(value)
-    # An amount of the slower form shows the address of a number, which differs in each answer.
-    inner = f"resource.int64Amount{{value:{whole}, scale:{scale or 0}}}"
-    return Shown(
-        f"resource.Quantity{{i:{inner}, d:resource.infDecAmount{{Dec:(*inf.Dec)(nil)}},"
-        f' s:"{text}", Format:"{style}"}}'
-    )
-
-
 def quantity(name: str, value: Any, field: str) -> Errors:
     """Errors of an amount of a resource."""
     errors = [_bad(field, value, AT_LEAST_ZERO)] if quantity_nano(value) < 0 else []
     if quantity_wrapped_milli(value) % 1000 and (name in _INTEGER or is_extended(name)):
-        errors.append(invalid(field, go_quantity(value), "must be an integer"))
+        errors.append(invalid(field, GoValue(QUANTITY, value), "must be an integer"))
     return errors
 
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, Shown, duplicate, go_time, invalid, required, unsupported
-from sim.api.schema.json_text import go_quote
-from sim.api.types import Obj
+from sim.api.kinds.common.errors import Errors, duplicate, invalid, required, unsupported
 from sim.ident import TAINT_EFFECTS
 
 
@@ -30,15 +29,9 @@ def taint_errors(given: Any, field: str) -> Errors:
         elif effect not in TAINT_EFFECTS:
             errors.append(unsupported(f"{at}.effect", effect, TAINT_EFFECTS))
         if (key, effect) in seen:
-            error = duplicate(at, _go_taint(taint))
+            error = duplicate(at, GoValue("core.Taint", taint))
             errors.append(
                 type(error)(at, error.type, "taints must be unique by key and effect pair", error.value)
             )
         seen[key, effect] = None
     return errors
-
-
-def _go_taint(taint: Obj) -> Shown:
-    key, value, effect = (go_quote(taint.get(k, "")) for k in ("key", "value", "effect"))
-    since = go_time(taint.get("timeAdded"))
-    return Shown(f"core.Taint{{Key:{key}, Value:{value}, Effect:{effect}, TimeAdded:{since}}}")

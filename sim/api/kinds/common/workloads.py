@@ -8,21 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sim.api.kinds.common.errors import (
-    Errors,
-    Shown,
-    at_least_zero,
-    forbidden,
-    go_map,
-    invalid,
-    required,
-    unsupported,
-)
+from sim.api.go.printing import LABEL_SELECTOR, STRING_MAP, GoValue
+from sim.api.kinds.common.errors import Errors, at_least_zero, forbidden, invalid, required, unsupported
 from sim.api.kinds.common.fill import fill, within
-from sim.api.kinds.common.metadata import go_selector, is_sound, label_selector, matches
+from sim.api.kinds.common.metadata import is_sound, label_selector, matches
 from sim.api.kinds.common.pods.spec import template
 from sim.api.kinds.kind import Strategy
-from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 
 WORKLOAD = Strategy(status=True, generation="spec")
@@ -48,14 +39,6 @@ def fill_rolling_update(spec: Obj, field: str, defaults: Mapping[str, Any]) -> O
     return within(fill(spec, {field: {}}), field, strategy)
 
 
-def go_strategy(kind: str, name: str, strategy: Obj) -> Shown:
-    """The strategy of an update as Go shows it.  name: of its type; kind: of what has it"""
-    rolling = strategy.get("rollingUpdate")
-    # A pointer shows an address, which differs in each answer.
-    shown = f"(*apps.RollingUpdate{kind}){'(nil)' if rolling is None else '(0xc000000000)'}"
-    return Shown(f"apps.{name}{{Type:{go_quote(strategy.get('type', ''))}, RollingUpdate:{shown}}}")
-
-
 # --- validation -----------------------------------------------------------------------------------
 
 MISMATCH = "`selector` does not match template `labels`"
@@ -79,7 +62,7 @@ def selector_errors(spec: Obj, kind: str) -> Errors:
     errors = label_selector(selector, "spec.selector")
     if is_empty(selector):
         detail = f"empty selector is invalid for {kind}"
-        errors.append(invalid("spec.selector", go_selector(selector), detail))
+        errors.append(invalid("spec.selector", GoValue(LABEL_SELECTOR, selector), detail))
     return errors
 
 
@@ -92,7 +75,7 @@ def mismatch_errors(spec: Obj) -> Errors:
     given = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if matches(selector, given):
         return []
-    return [invalid("spec.template.metadata.labels", go_map(given), MISMATCH)]
+    return [invalid("spec.template.metadata.labels", GoValue(STRING_MAP, given), MISMATCH)]
 
 
 def always_running_errors(spec: Obj, kind: str) -> Errors:
@@ -124,7 +107,7 @@ def read_only_disk_errors(spec: Obj, replicas: int) -> Errors:
 def set_template_errors(spec: Obj) -> Errors:
     """Errors of the template of a ReplicaSet or Deployment."""
     if not is_sound(spec.get("selector")):
-        return [invalid("spec.selector", go_selector(spec["selector"]), "invalid label selector")]
+        return [invalid("spec.selector", GoValue(LABEL_SELECTOR, spec["selector"]), "invalid label selector")]
     errors = mismatch_errors(spec)
     errors += template(spec.get("template") or {}, "spec.template")
     return (

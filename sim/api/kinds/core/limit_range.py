@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.api.go.printing import QUANTITY, GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import Errors, duplicate, forbidden, invalid, required
 from sim.api.kinds.common.fill import all_of, amounts, present, within
 from sim.api.kinds.common.metadata import object_meta
-from sim.api.kinds.common.resources import container_resource_name, go_quantity, is_native, resource_name
+from sim.api.kinds.common.resources import container_resource_name, is_native, resource_name
 from sim.api.kinds.kind import Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.ident import Names
@@ -112,7 +113,9 @@ def _ordered(name: str, field: str, levels: dict[str, Obj]) -> Errors:
         if small is not None and large is not None and quantity_nano(small) > quantity_nano(large):
             texts = quantity_text(small), quantity_text(large)
             detail = f"{lower} value {texts[0]} is greater than {larger} value {texts[1]}"
-            errors.append(invalid(f"{field}.{blamed}[{name}]", go_quantity(levels[shown][name]), detail))
+            errors.append(
+                invalid(f"{field}.{blamed}[{name}]", GoValue(QUANTITY, levels[shown][name]), detail)
+            )
     ratio = levels["maxLimitRequestRatio"].get(name)
     if ratio is not None:
         errors += _ratio(
@@ -130,19 +133,19 @@ def _unequal(name: str, field: str, request: Any, limit: Any) -> Errors:
     texts = (
         f"default value {quantity_text(limit)} must equal to defaultRequest value {quantity_text(request)}"
     )
-    return [invalid(f"{field}.defaultRequest[{name}]", go_quantity(request), f"{texts} in {name}")]
+    return [invalid(f"{field}.defaultRequest[{name}]", GoValue(QUANTITY, request), f"{texts} in {name}")]
 
 
 def _ratio(ratio: Any, low: Any, high: Any, field: str) -> Errors:
     shown, value = quantity_text(ratio), quantity_milli(ratio)
     errors: Errors = []
     if value < 1000:
-        errors.append(invalid(field, go_quantity(ratio), f"ratio {shown} is less than 1"))
+        errors.append(invalid(field, GoValue(QUANTITY, ratio), f"ratio {shown} is less than 1"))
     if low is not None and high is not None and quantity_milli(low):
         most = quantity_milli(high) / quantity_milli(low)
         if value / 1000 > most:
             detail = f"ratio {shown} is greater than max/min = {most:f}"
-            errors.append(invalid(field, go_quantity(ratio), detail))
+            errors.append(invalid(field, GoValue(QUANTITY, ratio), detail))
     return errors
 
 

@@ -9,18 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age, or_none
-from sim.api.kinds.common.errors import (
-    INTERNAL,
-    Errors,
-    FieldError,
-    Shown,
-    duplicate,
-    forbidden,
-    invalid,
-    required,
-)
+from sim.api.kinds.common.errors import INTERNAL, Errors, FieldError, duplicate, forbidden, invalid, required
 from sim.api.kinds.common.fill import amounts, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.resources import quantity
@@ -187,9 +179,7 @@ def _address_errors(status: Obj, was: Obj) -> Errors:
         for i, address in enumerate(given or ()):
             named = address.get("type", ""), address.get("address", "")
             if named in seen:
-                kind, value = map(go_quote, named)
-                shown = Shown(f"core.NodeAddress{{Type:{kind}, Address:{value}}}")
-                errors.append(duplicate(f"status.addresses[{i}]", shown))
+                errors.append(duplicate(f"status.addresses[{i}]", GoValue("core.NodeAddress", address)))
             seen[named] = None
     return errors
 

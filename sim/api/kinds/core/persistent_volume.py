@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.claims import FOR_ONE_POD, class_of, shown_modes
-from sim.api.kinds.common.errors import Errors, Shown, forbidden, go_pointer, immutable, required
+from sim.api.kinds.common.errors import Errors, forbidden, immutable, required
 from sim.api.kinds.common.fill import fill, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.persistent_volumes import SOURCES, fill_volume_source, volume_spec
@@ -99,8 +100,7 @@ def _validate_update(new: Obj, old: Obj, for_one_pod: bool = False) -> Errors:
     errors += immutable("volumeMode", spec.get("volumeMode"), before.get("volumeMode"))
     affinity = before.get("nodeAffinity")
     if affinity is not None:
-        given = get_in(spec, ("nodeAffinity", "required"))
-        shown = Shown(f"core.VolumeNodeAffinity{{Required:{go_pointer('core.NodeSelector', given)}}}")
+        shown = GoValue("*core.VolumeNodeAffinity", spec.get("nodeAffinity"))
         errors += immutable("nodeAffinity", spec.get("nodeAffinity"), affinity, shown)
     return errors
 

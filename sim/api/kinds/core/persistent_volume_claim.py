@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import partial
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.claims import FOR_ONE_POD, claim_spec, class_of, shown_modes
 from sim.api.kinds.common.errors import (
     IMMUTABLE,
     Errors,
-    Shown,
     forbidden,
     immutable,
     invalid,
@@ -214,7 +214,8 @@ def _expansion_errors(status: Obj) -> Errors:
     for name, amount in (status.get("allocatedResources") or {}).items():
         value = quantity_value(amount)
         if name != "storage":
-            errors.append(unsupported("status.allocatedResources", Shown(name), ("storage",)))
+            shown = GoValue("core.ResourceName", name)
+            errors.append(unsupported("status.allocatedResources", shown, ("storage",)))
         elif value < 0:
             at = f"status.allocatedResources[{name}]"
             errors.append(invalid(at, value, "must be a valid resource quantity"))

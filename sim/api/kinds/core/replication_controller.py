@@ -7,10 +7,11 @@ Mirrors  kubernetes v1.25 pkg/registry/core/replicationcontroller/strategy.go,
 
 from __future__ import annotations
 
+from sim.api.go.printing import STRING_MAP, GoValue
 from sim.api.kinds import quota_use
 from sim.api.kinds.apps.replica_set import REPLICA_COLUMNS, replica_set_cells, validate_replica_status
 from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, at_least_zero, go_map, invalid, required
+from sim.api.kinds.common.errors import Errors, at_least_zero, invalid, required
 from sim.api.kinds.common.fill import fill, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import fill_template
@@ -52,7 +53,7 @@ def _spec_errors(spec: Obj) -> Errors:
         return [*errors, required("spec.template")]
     found = (given.get("metadata") or {}).get("labels")
     if any((found or {}).get(key) != value for key, value in (selector or {}).items()):
-        errors.append(invalid("spec.template.metadata.labels", go_map(found), MISMATCH))
+        errors.append(invalid("spec.template.metadata.labels", GoValue(STRING_MAP, found), MISMATCH))
     errors += template(given, "spec.template")
     return (
         errors

@@ -6,19 +6,18 @@ Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateResour
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds import quota_use
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import IMMUTABLE, Errors, Shown, go_strings, invalid, required
+from sim.api.kinds.common.errors import IMMUTABLE, Errors, invalid, required
 from sim.api.kinds.common.fill import amounts, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.resources import quantity, resource_name
 from sim.api.kinds.kind import STATUS, Cells, Deletion, Kind, Row, Strategy
 from sim.api.objects import name_of
-from sim.api.schema.json_text import go_quote
 from sim.api.status import CAUSES_MAX
 from sim.api.types import Obj
 from sim.ident import Names
@@ -55,6 +54,8 @@ _EXISTS_ONLY = ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", 
 
 _SCOPES = (*_EXISTS_ONLY, "PriorityClass")
 
+_SCOPE_LIST = "[]core.ResourceQuotaScope"
+
 _APART = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
 
 
@@ -82,16 +83,10 @@ def _amount_errors(given: Any, field: str) -> Errors:
     return errors
 
 
-def _go_scopes(scopes: Any) -> Shown:
-    if scopes is None:
-        return Shown("[]core.ResourceQuotaScope(nil)")
-    return Shown("[]core.ResourceQuotaScope{" + ", ".join(go_quote(s) for s in scopes) + "}")
-
-
 def _spec_errors(spec: Obj) -> Errors:
     hard, scopes = spec.get("hard") or {}, spec.get("scopes") or ()
     errors = _amount_errors(hard, "spec.hard")
-    shown, misfits = _go_scopes(scopes), _Misfits(hard)
+    shown, misfits = GoValue(_SCOPE_LIST, spec.get("scopes")), _Misfits(hard)
     for scope in scopes:
         if scope not in _SCOPES:
             errors.append(invalid("spec.scopes", shown, "unsupported scope"))
@@ -100,9 +95,9 @@ def _spec_errors(spec: Obj) -> Errors:
             break
     for pair in _APART:
         if all(scope in scopes for scope in pair):
-            errors.append(invalid("spec.scopes", _go_scopes(scopes), "conflicting scopes"))
+            errors.append(invalid("spec.scopes", shown, "conflicting scopes"))
     expressions = (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
-    selector = _go_selector(expressions)
+    selector = GoValue("core.ScopeSelector", spec.get("scopeSelector"))
     for expression in expressions:
         errors += _expression_errors(expression, misfits, selector)
         if len(errors) > CAUSES_MAX:
@@ -111,19 +106,8 @@ def _spec_errors(spec: Obj) -> Errors:
     for pair in _APART:
         if all(scope in selected for scope in pair):
             # Quirk: the value is the list of scopes, and not the selector.
-            shown = _go_scopes(spec.get("scopes"))
             errors.append(invalid("spec.scopeSelector.matchExpressions", shown, "conflicting scopes"))
     return errors
-
-
-def _go_selector(expressions: Sequence[Obj]) -> Shown:
-    texts = (
-        f"core.ScopedResourceSelectorRequirement{{ScopeName:{go_quote(one.get('scopeName', ''))}, "
-        f"Operator:{go_quote(one.get('operator', ''))}, Values:{go_strings(one.get('values') or None)}}}"
-        for one in expressions
-    )
-    listed = f"[]core.ScopedResourceSelectorRequirement{{{', '.join(texts)}}}"
-    return Shown(f"core.ScopeSelector{{MatchExpressions:{listed}}}")
 
 
 class _Misfits:
@@ -133,7 +117,7 @@ class _Misfits:
         self._hard = hard
         self._counts: dict[str, int] = {}
 
-    def of(self, scope: str, field: str, shown: Shown) -> Errors:
+    def of(self, scope: str, field: str, shown: GoValue) -> Errors:
         """An error for each such resource, up to the number that one answer holds."""
         if scope not in _SCOPES:
             return []
@@ -143,7 +127,7 @@ class _Misfits:
         return [error] * min(self._counts[scope], CAUSES_MAX)
 
 
-def _expression_errors(expression: Obj, misfits: _Misfits, selector: Shown) -> Errors:
+def _expression_errors(expression: Obj, misfits: _Misfits, selector: GoValue) -> Errors:
     field = "spec.scopeSelector.matchExpressions"
     scope, operator = expression.get("scopeName", ""), expression.get("operator", "")
     values = expression.get("values") or []
@@ -165,7 +149,7 @@ def _expression_errors(expression: Obj, misfits: _Misfits, selector: Shown) -> E
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
-            errors.append(invalid(f"{field}.values", go_strings(values), detail))
+            errors.append(invalid(f"{field}.values", GoValue("[]string", values), detail))
     else:
         errors.append(invalid(f"{field}.operator", operator, "not a valid selector operator"))
     return errors
@@ -190,7 +174,7 @@ def _validate_update(new: Obj, old: Obj) -> Errors:
     errors += _spec_errors(spec)
     scopes = spec.get("scopes")
     if sorted(scopes or ()) != sorted(before.get("scopes") or ()):
-        errors.append(invalid("spec.scopes", _go_scopes(scopes), IMMUTABLE))
+        errors.append(invalid("spec.scopes", GoValue(_SCOPE_LIST, spec.get("scopes")), IMMUTABLE))
     return errors
 
 

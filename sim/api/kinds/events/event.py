@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import IMMUTABLE, Errors, Shown, invalid, required
+from sim.api.kinds.common.errors import IMMUTABLE, Errors, invalid, required
 from sim.api.kinds.common.fill import present
-from sim.api.kinds.common.metadata import object_meta, object_meta_update, shown_time
+from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.core.event import COLUMNS, event_cells, event_errors
 from sim.api.kinds.events.event_form import to_core, to_newer
 from sim.api.kinds.kind import Form, Kind, Row, Strategy
-from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 from sim.ident import Names
 
@@ -45,9 +45,14 @@ _FIXED = (
     ("reportingInstance", "reportingInstance"),
 )
 
-_REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-
-_GO_NAMES = {"uid": "UID", "apiVersion": "APIVersion"}
+_GO_TYPES = {
+    "regarding": "core.ObjectReference",
+    "deprecatedSource": "core.EventSource",
+    "deprecatedFirstTimestamp": "v1.Time",
+    "deprecatedLastTimestamp": "v1.Time",
+    "eventTime": "v1.MicroTime",
+    "related": "*core.ObjectReference",
+}
 
 
 def _validate_create(obj: Obj) -> Errors:
@@ -96,24 +101,11 @@ def _validate_update(new: Obj, old: Obj) -> Errors:
 
 
 def _shown(key: str, value: Any) -> Any:
-    """A field of an Event as Go prints it."""
-    if key in ("eventTime", "deprecatedFirstTimestamp", "deprecatedLastTimestamp"):
-        return Shown(shown_time(value or "0001-01-01T00:00:00Z"))
-    if key in ("regarding", "deprecatedSource"):
-        kind, fields = (
-            ("EventSource", ("component", "host"))
-            if key == "deprecatedSource"
-            else ("ObjectReference", _REFERENCE)
-        )
-        return _go_struct(kind, fields, value or {})
-    if key == "related":
-        return None if value is None else _go_struct("ObjectReference", _REFERENCE, value)
+    """A field of an Event with its Go type."""
+    kind = _GO_TYPES.get(key)
+    if kind is not None:
+        return GoValue(kind, value)
     return value if value is not None else 0 if key == "deprecatedCount" else ""
-
-
-def _go_struct(kind: str, fields: tuple[str, ...], value: Obj) -> Shown:
-    texts = (f"{_GO_NAMES.get(f, f[0].upper() + f[1:])}:{go_quote(str(value.get(f, '')))}" for f in fields)
-    return Shown(f"core.{kind}{{{', '.join(texts)}}}")
 
 
 def _form(api_version: str, _: Names) -> Form:

@@ -9,9 +9,10 @@ Mirrors  kubernetes v1.25 pkg/apis/flowcontrol/validation/validation.go: Validat
 
 from __future__ import annotations
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, Shown, forbidden, invalid, required, unsupported
+from sim.api.kinds.common.errors import Errors, forbidden, invalid, required, unsupported
 from sim.api.kinds.common.metadata import object_meta
 from sim.api.kinds.flowcontrol.mandatory import schema_spec_errors
 from sim.api.kinds.flowcontrol.shared import (
@@ -24,7 +25,6 @@ from sim.api.kinds.flowcontrol.shared import (
 )
 from sim.api.kinds.kind import STATUS, Cells, Kind, Lifecycle, Row
 from sim.api.objects import condition_status, get_in, name_of
-from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 from sim.ident import Names
 
@@ -77,7 +77,7 @@ def _schema_errors(obj: Obj) -> Errors:
         errors.append(invalid(at, precedence, "only the schema named 'exempt' may have matchingPrecedence 1"))
     method = spec.get("distinguisherMethod")
     if method is not None and method.get("type") not in ("ByNamespace", "ByUser"):
-        shown = Shown(f"flowcontrol.FlowDistinguisherMethod{{Type:{go_quote(method.get('type', ''))}}}")
+        shown = GoValue("flowcontrol.FlowDistinguisherMethod", method)
         errors.append(unsupported("spec.distinguisherMethod.type", shown, ("ByNamespace", "ByUser")))
     name, at = (
         (spec.get("priorityLevelConfiguration") or {}).get("name"),

@@ -9,12 +9,13 @@ Differs  no controller assigns from these ranges: the gate MultiCIDRRangeAllocat
 
 from __future__ import annotations
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.errors import Errors, immutable, invalid, required
 from sim.api.kinds.common.fill import present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
-from sim.api.kinds.common.pods.affinity import go_node_selector, node_selector
+from sim.api.kinds.common.pods.affinity import node_selector
 from sim.api.kinds.kind import Cells, Kind, Row, Strategy
 from sim.api.objects import name_of
 from sim.api.types import Obj
@@ -68,7 +69,7 @@ def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = _validate_create(new) + object_meta_update(new["metadata"], old["metadata"])
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     for field in ("nodeSelector", "perNodeHostBits", "ipv4", "ipv6"):
-        shown = go_node_selector(spec.get(field)) if field == "nodeSelector" else None
+        shown = GoValue("*core.NodeSelector", spec.get(field)) if field == "nodeSelector" else None
         errors += immutable(f"spec.{field}", spec.get(field), before.get(field), shown)
     return errors
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, Shown, invalid, required, unsupported
+from sim.api.kinds.common.errors import Errors, invalid, required, unsupported
 from sim.api.kinds.common.fill import all_of, present, within
 from sim.api.kinds.common.load_balancers import validate_balanced_status
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
@@ -103,7 +104,7 @@ def _spec_errors(spec: Obj, tolerated: Tolerated) -> Errors:
     errors: Errors = []
     rules, default = spec.get("rules"), spec.get("defaultBackend")
     if not rules and default is None:
-        shown = Shown("[]networking.IngressRule" + ("(nil)" if rules is None else "{}"))
+        shown = GoValue("[]networking.IngressRule", rules)
         errors.append(invalid("spec", shown, "either `defaultBackend` or `rules` must be specified"))
     if default is not None:
         errors += _backend_errors(default, "spec.defaultBackend")

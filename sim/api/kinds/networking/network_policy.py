@@ -11,17 +11,17 @@ import ipaddress
 from collections.abc import Collection
 from typing import Any
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.conditions import condition_errors
-from sim.api.kinds.common.errors import Errors, Shown, forbidden, invalid, required, unsupported
+from sim.api.kinds.common.errors import Errors, forbidden, invalid, required, unsupported
 from sim.api.kinds.common.fill import all_of, present, within
 from sim.api.kinds.common.metadata import label_selector, object_meta, object_meta_update
 from sim.api.kinds.common.pods.containers import PROTOCOLS, port_or_name
 from sim.api.kinds.common.pods.defaults import TCP
 from sim.api.kinds.kind import NOTHING, STATUS, Cells, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of, with_field
-from sim.api.schema.json_text import go_quote
 from sim.api.selectors import format_selector
 from sim.api.types import Obj
 from sim.ident import Names
@@ -66,7 +66,7 @@ def _spec_errors(spec: Obj) -> Errors:
                 errors += _peer_errors(peer, f"{at}.{peers}[{j}]")
     types = spec.get("policyTypes") or ()
     if len(types) > len(POLICY_TYPES):
-        shown = Shown("[]networking.PolicyType{" + ", ".join(go_quote(each) for each in types) + "}")
+        shown = GoValue("[]networking.PolicyType", types)
         errors.append(invalid("spec.policyTypes", shown, "may not specify more than two policyTypes"))
         return errors
     for i, each in enumerate(types):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.errors import Errors, duplicate, immutable, invalid
 from sim.api.kinds.common.fill import amounts, within
 from sim.api.kinds.common.metadata import labels, object_meta, object_meta_update
-from sim.api.kinds.common.pods.affinity import go_toleration, tolerations
+from sim.api.kinds.common.pods.affinity import tolerations
 from sim.api.kinds.common.resources import requirements
 from sim.api.kinds.kind import Cells, Kind, Row, Strategy
 from sim.api.objects import name_of
@@ -43,7 +44,7 @@ def _toleration_errors(given: Sequence[Obj]) -> Errors:
     for i, toleration in enumerate(given):
         key = tuple(toleration.get(name) or "" for name in ("key", "operator", "value", "effect"))
         if key in seen:
-            errors.append(duplicate(f"scheduling.tolerations[{i}]", go_toleration(toleration)))
+            errors.append(duplicate(f"scheduling.tolerations[{i}]", GoValue("core.Toleration", toleration)))
         seen.append(key)
     return errors
 

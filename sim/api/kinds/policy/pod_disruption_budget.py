@@ -6,10 +6,11 @@ Mirrors  kubernetes v1.25 pkg/registry/policy/poddisruptionbudget/strategy.go,
 
 from __future__ import annotations
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common.cells import AGE, NAME, age, count
 from sim.api.kinds.common.conditions import condition_errors
 from sim.api.kinds.common.counts import int_or_percent, not_above_all
-from sim.api.kinds.common.errors import Errors, Shown, at_least_zero, go_pointer, invalid
+from sim.api.kinds.common.errors import Errors, at_least_zero, invalid
 from sim.api.kinds.common.fill import present
 from sim.api.kinds.common.metadata import label_selector
 from sim.api.kinds.common.status import fill_counters
@@ -32,24 +33,17 @@ def _spec_errors(spec: Obj) -> Errors:
     errors: Errors = []
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     if least is not None and most is not None:
-        errors.append(invalid("spec", _go_budget(spec), "minAvailable and maxUnavailable cannot be both set"))
+        errors.append(
+            invalid(
+                "spec",
+                GoValue("policy.PodDisruptionBudgetSpec", spec),
+                "minAvailable and maxUnavailable cannot be both set",
+            )
+        )
     for key, value in (("minAvailable", least), ("maxUnavailable", most)):
         if value is not None:
             errors += int_or_percent(value, f"spec.{key}") + not_above_all(value, f"spec.{key}")
     return errors + label_selector(spec.get("selector"), "spec.selector")
-
-
-def _go_budget(spec: Obj) -> Shown:
-    """A budget as Go's %#v shows it, but for the addresses of its members."""
-    kinds = (
-        ("MinAvailable", "intstr.IntOrString"),
-        ("Selector", "v1.LabelSelector"),
-        ("MaxUnavailable", "intstr.IntOrString"),
-    )
-    texts = ", ".join(
-        f"{name}:{go_pointer(kind, spec.get(name[0].lower() + name[1:]))}" for name, kind in kinds
-    )
-    return Shown(f"policy.PodDisruptionBudgetSpec{{{texts}}}")
 
 
 def _validate_update(new: Obj, old: Obj) -> Errors:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from functools import partial
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, Shown, invalid, required, unsupported
+from sim.api.kinds.common.errors import Errors, invalid, required, unsupported
 from sim.api.kinds.common.fill import all_of, fill, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.kind import Cells, Kind, Row, Strategy
 from sim.api.objects import name_of
-from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 from sim.ident import Names
 
@@ -71,15 +71,8 @@ def _validate_update(new: Obj, old: Obj, namespaced: bool) -> Errors:
     errors = errors + errors + object_meta_update(new["metadata"], old["metadata"])
     role = new.get("roleRef") or {}
     if role != old.get("roleRef"):
-        errors.append(invalid("roleRef", _go_role(role), "cannot change roleRef"))
+        errors.append(invalid("roleRef", GoValue("rbac.RoleRef", role), "cannot change roleRef"))
     return errors
-
-
-def _go_role(role: Obj) -> Shown:
-    """A reference to a role as Go's %#v shows it."""
-    fields = (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
-    shown = ", ".join(f"{title}:{go_quote(role.get(field, ''))}" for title, field in fields)
-    return Shown(f"rbac.RoleRef{{{shown}}}")
 
 
 _KINDS = ("ServiceAccount", "User", "Group")

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, Shown, duplicate, immutable, invalid, unsupported
+from sim.api.kinds.common.errors import Errors, duplicate, immutable, invalid, unsupported
 from sim.api.kinds.common.fill import fill, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of, remove_in, with_metadata
-from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.options.gates import SELINUX_MOUNT
@@ -84,7 +84,7 @@ def _validate_update(new: Obj, old: Obj) -> Errors:
         at = f"spec.{'attachedRequired' if field == 'attachRequired' else field}"
         errors += immutable(at, spec[field], before[field])
     modes = spec["volumeLifecycleModes"]
-    shown = Shown("[]storage.VolumeLifecycleMode{" + ", ".join(map(go_quote, modes)) + "}")
+    shown = GoValue("[]storage.VolumeLifecycleMode", modes)
     errors += immutable("spec.volumeLifecycleModes", modes, before["volumeLifecycleModes"], shown)
     return errors + _token_errors(spec)  # Quirk: a second time
 

@@ -7,25 +7,15 @@ Mirrors  kubernetes v1.25 pkg/registry/storage/csinode/strategy.go,
 
 from __future__ import annotations
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import (
-    Errors,
-    Shown,
-    at_least_zero,
-    duplicate,
-    go_pointer,
-    go_strings,
-    immutable,
-    invalid,
-    required,
-)
+from sim.api.kinds.common.errors import Errors, at_least_zero, duplicate, immutable, invalid, required
 from sim.api.kinds.common.fill import all_of, present, within
 from sim.api.kinds.common.metadata import object_meta
 from sim.api.kinds.common.pods.volumes import csi_driver_errors
 from sim.api.kinds.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of
-from sim.api.schema.json_text import go_quote
 from sim.api.types import Json, Obj
 from sim.ident import Names
 
@@ -93,7 +83,9 @@ def _validate_update(new: Obj, old: Obj) -> Errors:
     for before in old["spec"].get("drivers") or ():
         for driver in new["spec"].get("drivers") or ():
             if driver.get("name") == before.get("name"):
-                errors += immutable("CSINodeDriver", _plain(driver), _plain(before), _go_driver(driver))
+                errors += immutable(
+                    "CSINodeDriver", _plain(driver), _plain(before), GoValue("storage.CSINodeDriver", driver)
+                )
     return errors
 
 
@@ -112,16 +104,6 @@ def _prepare(obj: Obj) -> Obj:
 
 def _prepare_driver(driver: Obj) -> Obj:
     return {**driver, "topologyKeys": None} if driver.get("topologyKeys") == [] else driver
-
-
-def _go_driver(driver: Obj) -> Shown:
-    """A driver as Go's %#v shows it."""
-    name, node = (go_quote(driver.get(key) or "") for key in ("name", "nodeID"))
-    keys = go_strings(driver.get("topologyKeys"))
-    return Shown(
-        f"storage.CSINodeDriver{{Name:{name}, NodeID:{node}, TopologyKeys:{keys}, "
-        f"Allocatable:{go_pointer('storage.VolumeNodeResources', driver.get('allocatable'))}}}"
-    )
 
 
 # --- table ----------------------------------------------------------------------------------------

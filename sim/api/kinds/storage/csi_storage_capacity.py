@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sim.api.go.printing import LABEL_SELECTOR, GoValue
 from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import AT_LEAST_ZERO, Errors, Shown, immutable, invalid
+from sim.api.kinds.common.errors import AT_LEAST_ZERO, Errors, immutable, invalid
 from sim.api.kinds.common.fill import amounts
-from sim.api.kinds.common.metadata import go_selector, label_selector, object_meta, object_meta_update
+from sim.api.kinds.common.metadata import label_selector, object_meta, object_meta_update
 from sim.api.kinds.common.pods.warnings import replaced_node_labels
 from sim.api.kinds.kind import Kind, Lifecycle, Row, Strategy
 from sim.api.types import Json, Obj
@@ -57,7 +58,7 @@ def _validate_create(obj: Obj) -> Errors:
 def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = _errors(new) + object_meta_update(new["metadata"], old["metadata"])
     topology, before = new.get("nodeTopology"), old.get("nodeTopology")
-    shown = go_selector(topology) or Shown('"null"')
+    shown = GoValue(LABEL_SELECTOR, topology)
     errors += immutable("nodeTopology", _parts(topology), _parts(before), shown)
     return errors + immutable("storageClassName", new.get("storageClassName"), old.get("storageClassName"))
 

@@ -10,25 +10,16 @@ Differs  an error about a changed spec shows its type alone, where upstream show
 
 from __future__ import annotations
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import (
-    Errors,
-    Shown,
-    forbidden,
-    go_pointer,
-    immutable,
-    invalid,
-    required,
-    too_long,
-)
+from sim.api.kinds.common.errors import Errors, forbidden, immutable, invalid, required, too_long
 from sim.api.kinds.common.fill import present, within
 from sim.api.kinds.common.metadata import object_meta
 from sim.api.kinds.common.persistent_volumes import fill_volume_source, volume_spec
 from sim.api.kinds.common.pods.volumes import csi_driver_errors
 from sim.api.kinds.kind import STATUS, Cells, Deletion, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of, with_field
-from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 from sim.ident import Names
 
@@ -105,18 +96,10 @@ def _validate_create(obj: Obj) -> Errors:
 
 def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = _errors(new)
-    return errors + errors + immutable("spec", new["spec"], old["spec"], _go_spec(new["spec"]))
-
-
-def _go_spec(spec: Obj) -> Shown:
-    """A spec as Go's %#v shows it, but for the addresses of its members."""
-    source = spec.get("source") or {}
-    attacher, node = (go_quote(spec.get(key) or "") for key in ("attacher", "nodeName"))
-    name = go_pointer("string", source.get("persistentVolumeName"))
-    inline = go_pointer("core.PersistentVolumeSpec", source.get("inlineVolumeSpec"))
-    return Shown(
-        f"storage.VolumeAttachmentSpec{{Attacher:{attacher}, Source:storage.VolumeAttachmentSource{{"
-        f"PersistentVolumeName:{name}, InlineVolumeSpec:{inline}}}, NodeName:{node}}}"
+    return (
+        errors
+        + errors
+        + immutable("spec", new["spec"], old["spec"], GoValue("storage.VolumeAttachmentSpec", new["spec"]))
     )
 
 

@@ -22,9 +22,9 @@ from typing import NamedTuple, TypeVar
 from prometheus_client import Metric
 from prometheus_client.core import HistogramMetricFamily
 
+from sim.api.go.printing import go_float
 from sim.kernel.meters import Histogram, Labels, Meters
 from sim.options.metrics import PREVIOUS_MINOR
-from sim.wire.http.measures.text import go_float
 
 STABLE, ALPHA = "STABLE", "ALPHA"
 # The labels of what a request addresses.

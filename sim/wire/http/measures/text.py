@@ -10,11 +10,11 @@ Differs  The Python client of Prometheus adds "_total" to the names of counters 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from math import inf, isnan
 
 from prometheus_client import Metric
 
-EXPONENT_MIN, EXPONENT_END = -4, 6  # an exponent is written outside of these
+from sim.api.go.printing import go_float
+
 LAST = ("le", "quantile")  # labels after all others
 TYPES = {"unknown": "untyped"}
 
@@ -43,32 +43,3 @@ def _escaped(text: str) -> str:
 
 def _quoted(text: str) -> str:
     return _escaped(text).replace('"', '\\"')
-
-
-def go_float(value: float) -> str:
-    """A number as Go prints it: 3, 0.5, 1e+06, +Inf."""
-    if isnan(value):
-        return "NaN"
-    if value in (inf, -inf):
-        return "+Inf" if value > 0 else "-Inf"
-    if value == 0:
-        return "0"
-    digits, exponent = _shortest(abs(float(value)))
-    sign = "-" if value < 0 else ""
-    if exponent < EXPONENT_MIN or exponent >= EXPONENT_END:
-        rest = f".{digits[1:]}" if len(digits) > 1 else ""
-        return f"{sign}{digits[0]}{rest}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
-    if exponent < 0:
-        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
-    whole = digits[: exponent + 1].ljust(exponent + 1, "0")
-    rest = digits[exponent + 1 :]
-    return f"{sign}{whole}.{rest}" if rest else sign + whole
-
-
-def _shortest(value: float) -> tuple[str, int]:
-    """The shortest digits that give the number, and the exponent of the first of them."""
-    mantissa, _, exponent = f"{value!r}".partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
-    first = len(whole) - 1 if whole.strip("0") else -(len(fraction) - len(fraction.lstrip("0"))) - 1
-    return digits.rstrip("0") or "0", first + int(exponent or 0)

@@ -19,9 +19,9 @@ from sim.api.crd.regexes import Budget
 from sim.api.crd.structural import ABSENT, Structural, structural
 from sim.api.crd.structural_check import schema_errors
 from sim.api.crd.structural_values import BadPart, pruned, with_typed_parts
+from sim.api.go.printing import ANY, GoValue
 from sim.api.kinds.apiextensions.custom_resource_definition.structure import EMBEDDED, ERRORS_MAX, named
-from sim.api.kinds.common.errors import INVALID, Errors, FieldError, Shown, invalid
-from sim.api.ownership.typed_values import go_syntax
+from sim.api.kinds.common.errors import INVALID, Errors, FieldError, invalid
 from sim.api.types import Json, Obj
 
 _META = ("metadata", "apiVersion", "kind")
@@ -112,8 +112,8 @@ def _moved(error: FieldError, at: str) -> FieldError:
     return type(error)(f"{at}.{field}" if field else at, error.type, error.detail, error.value)
 
 
-def _shown(value: Json) -> Json:
-    return Shown(go_syntax(value)) if isinstance(value, dict | list) else value
+def _shown(value: Json) -> GoValue | Json:
+    return GoValue(ANY, value) if isinstance(value, dict | list) else value
 
 
 def _in_meta(schema: Structural, whole: _Whole, at: str) -> Errors:

@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from sim.api.crd.structural import structural
+from sim.api.go.printing import GoValue
 from sim.api.kinds.apiextensions.custom_resource_definition.structure import EMBEDDED
-from sim.api.kinds.common.errors import INTERNAL, Errors, FieldError, Shown, forbidden, invalid
-from sim.api.schema.json_text import go_quote
+from sim.api.kinds.common.errors import INTERNAL, Errors, FieldError, forbidden, invalid
 from sim.api.types import Json, Obj
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ class Rules:
         if cost >= TOTAL_MAX // 100:
             self._dear.append((cost, field))
         if rule.error:
-            text = f"Rule:{go_quote(rule.text)}, Message:{go_quote(rule.message)}"
-            self.errors.append(invalid(field, Shown(f"apiextensions.ValidationRule{{{text}}}"), rule.error))
+            given = {"rule": rule.text, "message": rule.message}
+            self.errors.append(invalid(field, GoValue("apiextensions.ValidationRule", given), rule.error))
         if rule.transition and lost:
             text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {lost}"
             self.errors.append(invalid(field, rule.text, text))

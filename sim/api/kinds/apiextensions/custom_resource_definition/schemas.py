@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sim.api.crd.definition_form import RULES
+from sim.api.go.printing import GoValue
 from sim.api.kinds.apiextensions.custom_resource_definition.schema_rules import (
     WHOLE,
     Rules,
@@ -32,16 +33,7 @@ from sim.api.kinds.apiextensions.custom_resource_definition.structure import (
     not_structural,
     structural_errors,
 )
-from sim.api.kinds.common.errors import (
-    Errors,
-    FieldError,
-    Shown,
-    forbidden,
-    go_strings,
-    invalid,
-    required,
-    unsupported,
-)
+from sim.api.kinds.common.errors import Errors, FieldError, forbidden, invalid, required, unsupported
 from sim.api.types import Json, Obj
 
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
@@ -144,7 +136,7 @@ def _at_root(schema: Obj, at: str) -> Errors:
     text = (
         f"only [{listed}] fields are allowed at the root of the schema if the status subresource is enabled"
     )
-    return [invalid(at, Shown("apiextensions.JSONSchemaProps{}"), text)]
+    return [invalid(at, GoValue("apiextensions.JSONSchemaProps", schema), text)]
 
 
 def _walk(schema: Obj, at: str, place: _Place, found: Errors, rules: Rules | None) -> None:
@@ -281,7 +273,7 @@ def _map_items(schema: Obj, keys: list[str], at: str) -> Errors:
         errors.append(required(f"{at}.items", f"must have a schema if {LIST_TYPE} is map"))
     elif not isinstance(items, dict):
         text = f"must only have a single schema if {LIST_TYPE} is map"
-        errors.append(invalid(f"{at}.items", Shown("apiextensions.JSONSchemaPropsOrArray{}"), text))
+        errors.append(invalid(f"{at}.items", GoValue("apiextensions.JSONSchemaPropsOrArray", items), text))
     if not isinstance(items, dict):
         return errors
     kind = items.get("type") or ""
@@ -292,14 +284,14 @@ def _map_items(schema: Obj, keys: list[str], at: str) -> Errors:
     for i, key in enumerate(keys):
         if key not in properties:
             text = "entries must all be names of item properties"
-            errors.append(invalid(f"{at}.{LIST_KEYS}", go_strings(keys), text))
+            errors.append(invalid(f"{at}.{LIST_KEYS}", GoValue("[]string", keys), text))
         elif properties[key].get("type") in ("array", "object"):
             text = f"must be a scalar type if parent array's {LIST_TYPE} is map"
             # Quirk: the type of the item is shown
             errors.append(invalid(f"{at}.items.properties{named(key)}.type", kind, text))
         if key in keys[:i]:
             errors.append(
-                invalid(f"{at}.{LIST_KEYS}", go_strings(keys), "must not contain duplicate entries")
+                invalid(f"{at}.{LIST_KEYS}", GoValue("[]string", keys), "must not contain duplicate entries")
             )
     return errors
 

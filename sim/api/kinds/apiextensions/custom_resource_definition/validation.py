@@ -20,18 +20,10 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from sim.api.crd.definition_form import names_of, schemas_in
+from sim.api.go.printing import GoValue
 from sim.api.kinds.apiextensions.custom_resource_definition.schemas import schema_errors
 from sim.api.kinds.common import text, webhooks
-from sim.api.kinds.common.errors import (
-    Errors,
-    Shown,
-    forbidden,
-    go_strings,
-    immutable,
-    invalid,
-    one_of,
-    required,
-)
+from sim.api.kinds.common.errors import Errors, forbidden, immutable, invalid, one_of, required
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.objects import condition_status
 from sim.api.schema.json_text import go_quote
@@ -232,36 +224,13 @@ def _version_list(spec: Obj, versions: list[Obj]) -> Errors:
         problems.append("must contain unique version names")
     if sum(bool(version["storage"]) for version in versions) != 1:
         problems.append("must have exactly one version marked as storage version")
-    shown = go_versions(spec["versions"]) if problems else ""
+    shown = GoValue(f"[]{_VERSION}", spec["versions"])
     errors = [invalid("spec.versions", shown, problem) for problem in problems]
     first = spec.get("version")
     return errors + (_label(first, "spec.version") if first else [])
 
 
-def go_version(version: Obj) -> Shown:
-    """A version of the hub as Go's %#v shows it."""
-
-    def pointer(field: str, kind: str) -> str:
-        return f"(*{kind})({'nil' if version.get(field) is None else '0xc000000000'})"
-
-    columns = "[]apiextensions.CustomResourceColumnDefinition"
-    flags = ", ".join(
-        f"{field.capitalize()}:{'true' if version.get(field) else 'false'}"
-        for field in ("served", "storage", "deprecated")
-    )
-    return Shown(
-        f"apiextensions.CustomResourceDefinitionVersion{{Name:{go_quote(version['name'])}, {flags}, "
-        f"DeprecationWarning:{pointer('deprecationWarning', 'string')}, "
-        f"Schema:{pointer('schema', 'apiextensions.CustomResourceValidation')}, "
-        f"Subresources:{pointer('subresources', 'apiextensions.CustomResourceSubresources')}, "
-        f"AdditionalPrinterColumns:{columns}{'{...}' if version.get('additionalPrinterColumns') else '(nil)'}}}"
-    )
-
-
-def go_versions(versions: list[Obj] | None) -> Shown:
-    """A list of versions as Go prints it."""
-    name = "[]apiextensions.CustomResourceDefinitionVersion"
-    return Shown(f"{name}(nil)" if versions is None else f"{name}{{{', '.join(map(go_version, versions))}}}")
+_VERSION = "apiextensions.CustomResourceDefinitionVersion"
 
 
 def _columns(columns: list[Obj] | None, at: str) -> Errors:
@@ -362,7 +331,7 @@ def _reviews(versions: list[str], at: str) -> Errors:
         errors += [invalid(f"{field}[{i}]", version, problem) for problem in text.label_1035(version)]
     if not any(version in seen for version in REVIEW_VERSIONS):
         detail = f"must include at least one of {', '.join(REVIEW_VERSIONS)}"
-        errors.append(invalid(field, go_strings(versions), detail))
+        errors.append(invalid(field, GoValue("[]string", versions), detail))
     return errors
 
 
@@ -375,14 +344,14 @@ def _status(obj: Obj) -> Errors:
     stored = status.get("storedVersions")
     if not stored:
         detail = "must have at least one stored version"
-        return [*errors, invalid(field, go_strings(stored), detail)]
+        return [*errors, invalid(field, GoValue("[]string", stored), detail)]
     versions = hub(obj["spec"])["versions"] or ()
     left = {name: i for i, name in enumerate(stored)}
     for version in versions:
         # Quirk: of two versions with one name, the second counts as not stored.
         if left.pop(version["name"], None) is None and version["storage"]:
             detail = f"must have the storage version {version['name']}"
-            errors.append(invalid(field, go_version(version), detail))
+            errors.append(invalid(field, GoValue(_VERSION, version), detail))
     texts = [(f"{field}[{i}]", name) for name, i in left.items()]
     return errors + [invalid(at, name, "must appear in spec.versions") for at, name in texts]
 

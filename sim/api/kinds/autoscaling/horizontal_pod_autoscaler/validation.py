@@ -6,6 +6,7 @@ Mirrors  kubernetes v1.25 pkg/apis/autoscaling/validation/validation.go.
 
 from __future__ import annotations
 
+from sim.api.go.printing import QUANTITY, GoValue
 from sim.api.kinds.autoscaling.horizontal_pod_autoscaler.forms import is_first, to_second
 from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import (
@@ -18,7 +19,6 @@ from sim.api.kinds.common.errors import (
     unsupported,
 )
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
-from sim.api.kinds.common.resources import go_quantity
 from sim.api.types import Obj
 from sim.units import quantity_nano
 
@@ -182,7 +182,7 @@ def _target(target: Obj, field: str) -> Errors:
     for name in ("value", "averageValue"):
         amount = target.get(name)
         if amount is not None and quantity_nano(amount) <= 0:
-            errors.append(invalid(f"{field}.{name}", go_quantity(amount), "must be positive"))
+            errors.append(invalid(f"{field}.{name}", GoValue(QUANTITY, amount), "must be positive"))
     share = target.get("averageUtilization")
     if share is not None and share < 1:
         errors.append(invalid(f"{field}.averageUtilization", share, "must be greater than 0"))

@@ -6,17 +6,9 @@ Mirrors  kubernetes v1.25 pkg/apis/batch/validation/validation.go (validatePodFa
 
 from __future__ import annotations
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import (
-    INVALID,
-    Errors,
-    FieldError,
-    Shown,
-    duplicate,
-    invalid,
-    one_of,
-    too_many,
-)
+from sim.api.kinds.common.errors import INVALID, Errors, FieldError, duplicate, invalid, one_of, too_many
 from sim.api.types import Obj
 
 RULES_MAX, PATTERNS_MAX, CODES_MAX = 20, 20, 255
@@ -76,7 +68,7 @@ def _exit_codes(codes: Obj, at: str, known: list[str]) -> Errors:
         errors.append(invalid(f"{at}.containerName", container, detail))
     given, at = codes.get("values") or [], f"{at}.values"
     if not given:
-        errors.append(invalid(at, _go_codes(codes.get("values")), "at least one value is required"))
+        errors.append(invalid(at, GoValue("[]int32", codes.get("values")), "at least one value is required"))
     elif len(given) > CODES_MAX:
         errors.append(too_many(at, len(given), CODES_MAX))
     seen: dict[int, None] = {}
@@ -87,9 +79,5 @@ def _exit_codes(codes: Obj, at: str, known: list[str]) -> Errors:
             errors.append(duplicate(f"{at}[{index}]", code))
         seen[code] = None
     if given != sorted(given):
-        errors.append(invalid(at, _go_codes(given), "must be ordered"))
+        errors.append(invalid(at, GoValue("[]int32", given), "must be ordered"))
     return errors
-
-
-def _go_codes(codes: list[int] | None) -> Shown:
-    return Shown("[]int32(nil)" if codes is None else f"[]int32{{{', '.join(map(str, codes))}}}")

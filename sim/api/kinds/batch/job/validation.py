@@ -9,29 +9,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.api.go.printing import LABEL_SELECTOR, STRING_MAP, GoValue
 from sim.api.kinds.batch.job.failure_policy import failure_policy
 from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import (
     IMMUTABLE,
     Errors,
-    Shown,
     at_least_zero,
     duplicate,
     forbidden,
-    go_map,
     immutable,
     invalid,
     required,
     unsupported,
 )
-from sim.api.kinds.common.metadata import (
-    go_selector,
-    is_sound,
-    label_selector,
-    matches,
-    object_meta,
-    object_meta_update,
-)
+from sim.api.kinds.common.metadata import is_sound, label_selector, matches, object_meta, object_meta_update
 from sim.api.kinds.common.pods.spec import template
 from sim.api.kinds.common.workloads import MISMATCH, spec_of
 from sim.api.types import Obj
@@ -96,7 +88,9 @@ def _job_spec(spec: Obj) -> Errors:
     else:
         errors += label_selector(selector, "spec.selector")
     if is_sound(selector) and not matches(selector, _labels_of(spec)):
-        errors.append(invalid("spec.template.metadata.labels", go_map(_labels_of(spec)), MISMATCH))
+        errors.append(
+            invalid("spec.template.metadata.labels", GoValue(STRING_MAP, _labels_of(spec)), MISMATCH)
+        )
     return errors
 
 
@@ -113,10 +107,12 @@ def _generated(obj: Obj) -> Errors:
         if key not in given:
             errors.append(required(at, f"must be '{value}'"))
         elif given[key] != value:
-            errors.append(invalid(at, go_map(given), f"must be '{value}'"))
+            errors.append(invalid(at, GoValue(STRING_MAP, given), f"must be '{value}'"))
     if is_sound(spec["selector"]) and not matches(spec["selector"], wanted):
         errors.append(
-            invalid("spec.selector", go_selector(spec["selector"]), "`selector` not auto-generated")
+            invalid(
+                "spec.selector", GoValue(LABEL_SELECTOR, spec["selector"]), "`selector` not auto-generated"
+            )
         )
     return errors
 
@@ -144,14 +140,14 @@ def update_job(new: Obj, old: Obj, reschedules: bool = True) -> Errors:
     tracks = bool(tracking_marks(old))
     errors = create_job(new, tracks) + object_meta_update(new["metadata"], old["metadata"]) + _job_spec(spec)
     for name in ("completions", "selector"):
-        shown = go_selector(spec.get(name)) if name == "selector" else None
+        shown = GoValue(LABEL_SELECTOR, spec.get(name)) if name == "selector" else None
         errors += immutable(f"spec.{name}", spec.get(name), before.get(name), shown)
     fresh = reschedules and bool(before.get("suspend")) and not (old.get("status") or {}).get("startTime")
     now, was = spec.get("template") or {}, before.get("template") or {}
     if _fixed(now, fresh) != _fixed(was, fresh):
-        errors.append(invalid("spec.template", Shown("core.PodTemplateSpec{}"), IMMUTABLE))
+        errors.append(invalid("spec.template", GoValue("core.PodTemplateSpec", now), IMMUTABLE))
     errors += immutable("spec.completionMode", spec.get("completionMode"), before.get("completionMode"))
-    policy = Shown("batch.PodFailurePolicy{}")
+    policy = GoValue("*batch.PodFailurePolicy", spec.get("podFailurePolicy"))
     return errors + immutable(
         "spec.podFailurePolicy", spec.get("podFailurePolicy"), before.get("podFailurePolicy"), policy
     )

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import (
     ABOVE_ZERO,
     Errors,
-    Shown,
     duplicate,
     forbidden,
-    go_strings,
     invalid,
     required,
     unsupported,
 )
 from sim.api.kinds.common.metadata import label_selector
-from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 from sim.ident import TAINT_EFFECTS
 
@@ -62,31 +60,6 @@ def node_selector(given: Obj, field: str) -> Errors:
     if not terms:
         return [required(f"{field}.nodeSelectorTerms", "must have at least one node selector term")]
     return [e for i, term in enumerate(terms) for e in _term(term, f"{field}.nodeSelectorTerms[{i}]")]
-
-
-def go_node_selector(selector: Obj | None) -> Shown | None:
-    """A node selector as Go's %#v shows it."""
-    if selector is None:
-        return None
-    terms = selector.get("nodeSelectorTerms") or ()
-    shown = ", ".join(
-        f"core.NodeSelectorTerm{{MatchExpressions:{_go_requirements(term.get('matchExpressions'))}, "
-        f"MatchFields:{_go_requirements(term.get('matchFields'))}}}"
-        for term in terms
-    )
-    return Shown(f"core.NodeSelector{{NodeSelectorTerms:[]core.NodeSelectorTerm{{{shown}}}}}")
-
-
-def _go_requirements(given: Any) -> str:
-    kind = "core.NodeSelectorRequirement"
-    if given is None:
-        return f"[]{kind}(nil)"
-    shown = ", ".join(
-        f"{kind}{{Key:{go_quote(each.get('key', ''))}, Operator:{go_quote(each.get('operator', ''))}, "
-        f"Values:{go_strings(each.get('values'))}}}"
-        for each in given
-    )
-    return f"[]{kind}{{{shown}}}"
 
 
 def _term(term: Obj, field: str) -> Errors:
@@ -193,23 +166,12 @@ def _toleration(toleration: Obj, at: str) -> Errors:
     elif operator == "Exists":
         if value:
             detail = "value must be empty when `operator` is 'Exists'"
-            errors.append(invalid(f"{at}.operator", go_toleration(toleration), detail))
+            errors.append(invalid(f"{at}.operator", GoValue("core.Toleration", toleration), detail))
     else:
         errors.append(unsupported(f"{at}.operator", operator, ("Equal", "Exists")))
     if effect and effect not in TAINT_EFFECTS:
         errors.append(unsupported(f"{at}.effect", effect, TAINT_EFFECTS))
     return errors
-
-
-def go_toleration(toleration: Obj) -> Shown:
-    """A toleration as Go's %#v shows it."""
-    key, operator, value, effect = (
-        go_quote(toleration.get(name, "")) for name in ("key", "operator", "value", "effect")
-    )
-    seconds = "(*int64)(nil)" if toleration.get("tolerationSeconds") is None else "(*int64)(0xc000000000)"
-    return Shown(
-        f"core.Toleration{{Key:{key}, Operator:{operator}, Value:{value}, Effect:{effect}, TolerationSeconds:{seconds}}}"
-    )
 
 
 _NODE_POLICIES = ("Honor", "Ignore")

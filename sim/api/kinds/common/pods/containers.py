@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import (
     AT_LEAST_ZERO,
     Errors,
-    Shown,
     at_least_zero,
     duplicate,
     forbidden,
@@ -27,7 +27,6 @@ from sim.api.kinds.common.errors import (
 from sim.api.kinds.common.pods.volumes import field_reference, resource_reference
 from sim.api.kinds.common.pods.windows_options import windows_options
 from sim.api.kinds.common.resources import requirements
-from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
@@ -489,16 +488,11 @@ def _security(security: Obj, field: str) -> Errors:
     if security.get("allowPrivilegeEscalation") is False:
         if security.get("privileged"):
             detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-            errors.append(invalid(field, _go_security(security), detail))
+            errors.append(invalid(field, GoValue("core.SecurityContext", security), detail))
         if "CAP_SYS_ADMIN" in ((security.get("capabilities") or {}).get("add") or ()):
             detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-            errors.append(invalid(field, _go_security(security), detail))
+            errors.append(invalid(field, GoValue("core.SecurityContext", security), detail))
     return errors + windows_options(security, field)
-
-
-def _go_security(security: Obj) -> Shown:
-    del security  # a Go struct with memory addresses, which differ in each answer of upstream
-    return Shown("core.SecurityContext{}")
 
 
 def seccomp(profile: Any, field: str) -> Errors:
@@ -520,11 +514,7 @@ def seccomp(profile: Any, field: str) -> Errors:
             ]
     elif local is not None:
         detail = "can only be set when seccomp type is Localhost"
-        # A pointer shows an address, which differs in each answer.
-        shown = (
-            f"core.SeccompProfile{{Type:{go_quote(kind or '')}, LocalhostProfile:(*string)(0xc000000000)}}"
-        )
-        errors.append(invalid(f"{field}.localhostProfile", Shown(shown), detail))
+        errors.append(invalid(f"{field}.localhostProfile", GoValue("core.SeccompProfile", profile), detail))
     return errors
 
 

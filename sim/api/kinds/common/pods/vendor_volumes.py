@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, go_strings, invalid, required, unsupported
+from sim.api.kinds.common.errors import Errors, invalid, required, unsupported
 from sim.api.types import Json, Obj
 from sim.ident import NAMES
 
@@ -151,7 +152,7 @@ def _fibre(source: Obj, at: str) -> Errors:
         errors.append(required(f"{at}.targetWWNs", detail))
     if targets and ids:
         detail = "targetWWNs and wwids can not be specified simultaneously"
-        errors.append(invalid(f"{at}.targetWWNs", go_strings(targets), detail))
+        errors.append(invalid(f"{at}.targetWWNs", GoValue("[]string", targets), detail))
     if targets:
         if lun is None:
             errors.append(required(f"{at}.lun", "lun is required if targetWWNs is specified"))

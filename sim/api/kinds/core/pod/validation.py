@@ -10,24 +10,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import (
-    INTERNAL,
-    Errors,
-    FieldError,
-    Shown,
-    duplicate,
-    forbidden,
-    invalid,
-    required,
-)
+from sim.api.kinds.common.errors import INTERNAL, Errors, FieldError, duplicate, forbidden, invalid, required
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.affinity import tolerations
 from sim.api.kinds.common.pods.annotations import annotation_changes, annotation_errors, seccomp_mismatches
 from sim.api.kinds.common.pods.containers import image_space
 from sim.api.kinds.common.pods.spec import pod_spec
 from sim.api.memo import IdentityMemo
-from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 
 _UPDATE_FORBIDDEN = (
@@ -277,13 +268,9 @@ def _pod_ips(given: Any, field: str) -> Errors:
         errors.append(FieldError(field, INTERNAL, detail))
     families = [":" in address for address in addresses]
     if len(addresses) > 2 or families[0] == families[1] or unread:
-        shown = Shown(f"[]core.PodIP{{{', '.join(map(_go_ip, addresses))}}}")
+        shown = GoValue("[]core.PodIP", given)
         errors.append(invalid(field, shown, "may specify no more than one IP for each IP family"))
     for i, address in enumerate(addresses):
         if address in addresses[:i]:
-            errors.append(duplicate(f"{field}[{i}]", _go_ip(address)))
+            errors.append(duplicate(f"{field}[{i}]", GoValue("core.PodIP", {"ip": address})))
     return errors
-
-
-def _go_ip(address: str) -> Shown:
-    return Shown(f"core.PodIP{{IP:{go_quote(address)}}}")

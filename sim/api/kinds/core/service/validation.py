@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import (
     IMMUTABLE,
     Errors,
-    Shown,
     duplicate,
     forbidden,
     invalid,
@@ -20,7 +20,6 @@ from sim.api.kinds.common.errors import (
 )
 from sim.api.kinds.common.metadata import labels, object_meta, object_meta_update
 from sim.api.kinds.common.pods.containers import PROTOCOLS, port_or_name
-from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 from sim.ident import NAMES
 
@@ -51,22 +50,7 @@ def mixed_protocol_errors(obj: Obj, old: Obj) -> Errors:
     if spec.get("type") != "LoadBalancer" or not _mixes(spec) or _mixes(old.get("spec") or {}):
         return []
     detail = "may not contain more than 1 protocol when type is 'LoadBalancer'"
-    return [invalid("spec.ports", _go_ports(spec["ports"]), detail)]
-
-
-def _go_ports(ports: Any) -> Shown:
-    """Ports as Go's %#v shows them."""
-    shown = []
-    for port in ports:
-        protocol, target = port.get("appProtocol"), port.get("targetPort", 0)
-        named = isinstance(target, str)
-        shown.append(
-            f"core.ServicePort{{Name:{go_quote(port.get('name', ''))}, Protocol:{go_quote(port['protocol'])}, "
-            f"AppProtocol:{'(*string)(nil)' if protocol is None else '(*string)(0x0)'}, Port:{port['port']}, "
-            f"TargetPort:intstr.IntOrString{{Type:{int(named)}, IntVal:{0 if named else target}, "
-            f"StrVal:{go_quote(target if named else '')}}}, NodePort:{port.get('nodePort', 0)}}}"
-        )
-    return Shown(f"[]core.ServicePort{{{', '.join(shown)}}}")
+    return [invalid("spec.ports", GoValue("[]core.ServicePort", spec["ports"]), detail)]
 
 
 def _mixes(spec: Obj) -> bool:
@@ -156,10 +140,7 @@ def _repeated_ports(ports: Any) -> Errors:
     for i, port in enumerate(ports):
         key = (port.get("protocol", ""), port.get("port", 0))
         if key in seen:
-            shown = Shown(
-                f'core.ServicePort{{Name:"", Protocol:{go_quote(key[0])}, AppProtocol:(*string)(nil), Port:{key[1]},'
-                ' TargetPort:intstr.IntOrString{Type:0, IntVal:0, StrVal:""}, NodePort:0}'
-            )
+            shown = GoValue("core.ServicePort", {"protocol": key[0], "port": key[1]})
             errors.append(duplicate(f"spec.ports[{i}]", shown))
         seen[key] = None
     return errors
@@ -383,6 +364,5 @@ def _changed(new: list[str], old: list[str], name: str, addresses: list[str], sp
     return errors
 
 
-def _shown_list(values: list[str], families: bool) -> Shown:
-    kind = "core.IPFamily" if families else "string"
-    return Shown(f"[]{kind}" + ("{" + ", ".join(map(go_quote, values)) + "}" if values else "(nil)"))
+def _shown_list(values: list[str], families: bool) -> GoValue:
+    return GoValue("[]core.IPFamily" if families else "[]string", values or None)

@@ -8,7 +8,8 @@ import pytest
 
 from sim.api.crd import structural_check
 from sim.api.crd.regexes import Budget
-from sim.api.crd.structural_check import go_float, schema_errors
+from sim.api.crd.structural_check import schema_errors
+from sim.api.go.printing import go_float
 
 
 def found(raw: Any, value: Any) -> list[tuple[str, str, str]]:

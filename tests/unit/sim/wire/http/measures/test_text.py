@@ -6,7 +6,8 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.core import HistogramMetricFamily
 
-from sim.wire.http.measures.text import go_float, text_format
+from sim.api.go.printing import go_float
+from sim.wire.http.measures.text import text_format
 
 
 @pytest.mark.parametrize(
