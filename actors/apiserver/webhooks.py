@@ -13,15 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
-from urllib.parse import urlsplit
 
 from actors.apiserver.metering import count_webhook
 from actors.apiserver.ports import LocalStore
 from sim.api.admission.webhooks.hooks import PLURALS
+from sim.api.crd.urls import of_client
+from sim.api.dialing import refusal_at
+from sim.api.schema.json_text import go_quote
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Consult, Consulted, Page, Question, Range
 from sim.api.types import Json
 from sim.kernel import Context
+from sim.units import SECOND
 
 Arrived = Callable[[Json, str], None]
 # Calls a program outside of the server: the answer, or the text of the failure, arrives later or at
@@ -48,26 +51,32 @@ def _items(store: LocalStore, prefix: str) -> bool:
     return bool(page.items)
 
 
-def refused_connection(question: Question, host: str, port: int) -> str:
-    """The failure of a call to an address that nothing listens on, as Go's HTTP client words it."""
-    seconds = question.timeout_us // 1_000_000
-    return (
-        f'Post "{url_of(question)}?timeout={seconds}s": dial tcp {host}:{port}: connect: connection refused'
-    )
+def post_of(question: Question) -> str:
+    """The beginning of the text of a failed call, as Go's HTTP client words it."""
+    return f"Post {go_quote(timed_url(question))}"
+
+
+def timed_url(question: Question) -> str:
+    """The URL of a call, with the time that its client waits."""
+    return f"{url_of(question)}?timeout={question.timeout_us // SECOND}s"
 
 
 def url_of(question: Question) -> str:
     """The URL of a call, without the query."""
     if question.service is None:
-        return question.url
+        return of_client(question.url)
     namespace, name, path, port = question.service
-    return f"https://{name}.{namespace}.svc:{port}{path}"
+    return of_client(f"https://{name}.{namespace}.svc:{port}", path)
+
+
+def not_dialled(question: Question) -> str:
+    """The failure of a call to a URL where nothing listens."""
+    return f"{post_of(question)}: {refusal_at(url_of(question))}"
 
 
 def unreachable(question: Question, arrived: Arrived) -> None:
     """The answer of a server that has no programs outside to call."""
-    parts = urlsplit(url_of(question))
-    arrived(None, refused_connection(question, parts.hostname or "", parts.port or 443))
+    arrived(None, not_dialled(question))
 
 
 class Webhooks:

@@ -13,13 +13,13 @@ from __future__ import annotations
 import ssl
 from base64 import b64decode, b64encode
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import yaml
 
 from sim.errors import InputError
 from sim.files import read_bounded
+from sim.wire.tls import client_context
 
 CONFIG_MAX = 1 << 20  # bytes
 
@@ -70,18 +70,9 @@ def _headers(user: dict[str, Any]) -> dict[str, str]:
 
 def _context(cluster: dict[str, Any], user: dict[str, Any], folder: Path) -> ssl.SSLContext:
     authority = _content(cluster, "certificate-authority", folder)
-    context = ssl.create_default_context(cadata=authority.decode() if authority else None)
-    if cluster.get("insecure-skip-tls-verify"):
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
     certificate, key = (_content(user, name, folder) for name in ("client-certificate", "client-key"))
-    if certificate and key:
-        with TemporaryDirectory() as private:
-            pair = Path(private, "pair.pem")
-            pair.touch(0o600)
-            pair.write_bytes(certificate + b"\n" + key)
-            context.load_cert_chain(pair)
-    return context
+    pair = certificate + b"\n" + key if certificate and key else b""
+    return client_context(authority, pair, verified=not cluster.get("insecure-skip-tls-verify"))
 
 
 def _content(entry: dict[str, Any], name: str, folder: Path) -> bytes:

@@ -69,12 +69,18 @@ class OutsideRequest(msgspec.Struct, frozen=True):
 
 
 class OutsideAnswer(NamedTuple):
-    """The result of a request: an answer, or the text of the failure."""
+    """The result of a request: an answer, or the text of the failure.
+
+    failure: with a code, of the body
+    took_us: the part of the request's timeout that has passed; on a clock that runs as fast as
+        possible virtual time does not show it
+    """
 
     code: int
     headers: tuple[tuple[str, str], ...]
     body: bytes
     failure: str = ""
+    took_us: int = 0
 
 
 Arrived = Callable[[OutsideAnswer], None]
@@ -195,12 +201,12 @@ class Outside:
         done(None)
 
     def _answer(self, payload: list[Any], done: Callable[[Any], None]) -> None:
-        number, code, headers, body, failure = payload
+        number, code, headers, body, failure, *took = payload  # journals before took_us have none
         self._let_go(number)
         # A sender that gave up leaves the call to its deadline, which is near.
         if failure != DEADLINE_EXCEEDED:
             pairs = tuple((name, value) for name, value in headers)
-            self._finish(number, OutsideAnswer(code, pairs, body, failure))
+            self._finish(number, OutsideAnswer(code, pairs, body, failure, *took))
         done(None)
 
     def _late(self, number: int) -> None:

@@ -13,32 +13,32 @@ Differs  a connection serves one request; Go's client keeps connections open.
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from http import HTTPStatus
 from math import inf
-from typing import Any
-from urllib.parse import urlsplit
 
-import h11
 import trio
 
 from sim.api.aggregation.delegation import NOT_REACHED, answered_headers
 from sim.api.auth.attributes import AccessAttributes
 from sim.kernel import OutsideRequest
+from sim.kernel.outside import DEADLINE_EXCEEDED
 from sim.wire.http.exchange import Response
-from sim.wire.outside import HTTPS_PORT, context_of, failure_of
+from sim.wire.outside_answers import AnswerReader, BrokenAnswer
+from sim.wire.outside_connections import (
+    BROKEN,
+    UNREADABLE_ROOTS,
+    Connection,
+    NotReached,
+    connect,
+    head_of,
+    sending,
+    url_of,
+)
+from sim.wire.tls import client_context
 
-RECEIVE_BYTES = 1 << 16
-HEAD_MAX = 1 << 20  # bytes of the head of an answer: http.DefaultMaxHeaderBytes
-DIAL_S = 30.0  # net.Dialer of the API server
 REDIRECTED = "the backend attempted to redirect this request, which is not permitted"
 _LONG_SUBRESOURCES = ("attach", "exec", "proxy", "log", "portforward")
-_BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError, OSError, h11.RemoteProtocolError)
-
-
-class NotReached(Exception):
-    """The server gave no answer.  The text is what Go's client reports."""
 
 
 class Passage:
@@ -47,47 +47,27 @@ class Passage:
     code, headers: of the answer
     """
 
-    def __init__(self, stream: trio.SSLStream[trio.SocketStream], deadline: float) -> None:
+    def __init__(self, connection: Connection, method: str, deadline: float) -> None:
         self.code = 0
         self.headers: list[tuple[str, str]] = []
-        self._stream, self._deadline = stream, deadline
-        self._protocol = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_MAX)
+        self._connection, self._deadline = connection, deadline
+        self._reader = AnswerReader(method, None, decodes=False, switches=True)
+        self._first = b""  # of the body, with the head
 
     def close(self) -> None:
         """Close the connection at once."""
-        self._stream.transport_stream.socket.close()
+        self._connection.close()
 
     async def ask(self, request: OutsideRequest) -> None:
-        """Send the request and read the head of its answer.  Raises an error of the connection."""
-        parts = urlsplit(request.url)
-        headers = [("Host", parts.netloc), *request.headers]
-        if request.body or request.method in ("POST", "PUT", "PATCH"):
-            headers.append(("Content-Length", str(len(request.body))))
-        raw = [(name.encode("latin1"), value.encode("latin1", "replace")) for name, value in headers]
-        target = parts.path + (f"?{parts.query}" if parts.query else "")
-        sent = h11.Request(method=request.method, target=target.encode("latin1"), headers=raw)
-        events = (sent, h11.Data(data=request.body), h11.EndOfMessage())
-        await self._stream.send_all(b"".join(self._protocol.send(event) or b"" for event in events))
-        while True:
-            event = await self._next()
-            if isinstance(event, h11.Response) or self._is_switched:
-                break
-            if isinstance(event, h11.ConnectionClosed):
-                raise trio.BrokenResourceError
-        self.code = event.status_code
-        self.headers = [
-            (name.decode("latin1"), value.decode("latin1")) for name, value in event.headers.raw_items()
-        ]
-
-    @property
-    def _is_switched(self) -> bool:
-        return self._protocol.their_state is h11.SWITCHED_PROTOCOL
-
-    async def _next(self) -> Any:
-        """The next event of the answer."""
-        while (event := self._protocol.next_event()) is h11.NEED_DATA:
-            self._protocol.receive_data(bytes(await self._stream.receive_some(RECEIVE_BYTES)))
-        return event
+        """Send the request and read the head of its answer.  Raises NotReached, BrokenAnswer."""
+        has_body = bool(request.body) or request.method in ("POST", "PUT", "PATCH")
+        head = head_of(request, url_of(request), (), length=has_body)
+        async with sending(self._connection, (head, request.body)):
+            while self._reader.head is None:
+                data = await self._connection.receive()
+                self._first += self._reader.feed(data) if data else self._reader.end()
+        found = self._reader.head
+        self.code, self.headers = found.code, list(found.headers)
 
     async def parts(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes; the connection is closed at its end.
@@ -96,13 +76,15 @@ class Passage:
         whole one.
         """
         try:
+            part = self._first
             while True:
-                with trio.fail_at(self._deadline):
-                    event = await self._next()
-                if isinstance(event, h11.Data):
-                    yield bytes(event.data)
-                else:
+                if part:
+                    yield part
+                if self._reader.is_done:
                     return
+                with trio.fail_at(self._deadline):
+                    data = await self._connection.receive()
+                part = self._reader.feed(data) if data else self._reader.end()
         finally:
             self.close()
 
@@ -120,18 +102,18 @@ class Passage:
             async def up() -> None:
                 try:
                     while data := await from_client():
-                        await self._stream.send_all(data)
-                except _BROKEN:
+                        await self._connection.send(data)
+                except BROKEN:
                     pass
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(up)
             try:
-                data = bytes(self._protocol.trailing_data[0])
-                while data or (data := bytes(await self._stream.receive_some(RECEIVE_BYTES))):
+                data = self._reader.rest
+                while data or (data := await self._connection.receive()):
                     await to_client(data)
                     data = b""
-            except _BROKEN:
+            except (*BROKEN, NotReached):
                 pass
             nursery.cancel_scope.cancel()
 
@@ -144,33 +126,25 @@ async def open_passage(request: OutsideRequest, limit_s: float = inf) -> Passage
     deadline = trio.current_time() + limit_s
     try:
         with trio.fail_at(deadline):
-            passage = Passage(await _connected(request), deadline)
+            passage = Passage(await _connected(request), request.method, deadline)
             try:
                 await passage.ask(request)
             except BaseException:
                 passage.close()
                 raise
     except trio.TooSlowError:
-        raise NotReached("context deadline exceeded") from None
-    except (*_BROKEN, ssl.SSLError, ValueError) as error:
-        raise NotReached(failure_of(error, request)) from None
+        raise NotReached(DEADLINE_EXCEEDED) from None
+    except BrokenAnswer as error:
+        raise NotReached(str(error)) from None
     return passage
 
 
-async def _connected(request: OutsideRequest) -> trio.SSLStream[trio.SocketStream]:
-    parts = urlsplit(request.url)
-    name = parts.hostname or ""
-    host, port = request.connect_to or (name, parts.port or HTTPS_PORT)
-    with trio.fail_after(DIAL_S):
-        context = context_of(request.authorities, request.client_pair, verified=request.verified)
-        tcp = await trio.open_tcp_stream(host, port)
-        stream = trio.SSLStream(tcp, context, server_hostname=name, https_compatible=True)
-        try:
-            await stream.do_handshake()
-        except BaseException:
-            tcp.socket.close()
-            raise
-    return stream
+async def _connected(request: OutsideRequest) -> Connection:
+    try:
+        context = client_context(request.authorities, request.client_pair, verified=request.verified)
+    except (OSError, ValueError):
+        raise NotReached(UNREADABLE_ROOTS) from None
+    return await connect(request, context)
 
 
 async def passed_through(

@@ -134,3 +134,36 @@ def server_context(pair: Pair, authorities: bytes) -> ssl.SSLContext:
     context.verify_flags |= _NO_CHECK_TIME
     context.set_alpn_protocols(["h2", "http/1.1"])
     return context
+
+
+def client_context(
+    authorities: bytes = b"", client_pair: bytes = b"", *, verified: bool = True
+) -> ssl.SSLContext:
+    """TLS of a client of a server that is not trusted.  Raises ssl.SSLError or ValueError for
+    certificates that cannot be read.
+
+    A certificate among the authorities is trusted itself, also that of the server, as in Go's
+    pools.  A certificate is not refused for the strictness of RFC 5280 alone, and its names are the
+    alternative ones.  The flags are set one by one, since Python 3.13 has other defaults.
+
+    Mirrors  golang crypto/x509 verify.go (Verify, VerifyHostname) at go1.19.
+
+    authorities: PEM; b"" for those of this machine
+    client_pair: certificate and key of the client, PEM; b"" for none
+    verified: False accepts any certificate
+    """
+    context = ssl.create_default_context(cadata=authorities.decode() if authorities else None)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.hostname_checks_common_name = False
+    if not verified:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if client_pair:
+        with TemporaryDirectory() as folder:
+            file = Path(folder, "pair.pem")
+            file.touch(0o600)
+            file.write_bytes(client_pair)
+            context.load_cert_chain(file)
+    context.set_alpn_protocols(["http/1.1"])
+    return context

@@ -1,16 +1,20 @@
 """URLs as Go parses them.
 
 Turns a text into its parts, or into the reason why it is no URL, or no URL of a request: an
-absolute URL, or an absolute path.
+absolute URL, or an absolute path; a reference and its base into one URL; the address of a client
+into the URL of its requests.
 
-Mirrors  Go 1.19 net/url (Parse, ParseRequestURI, parse, parseAuthority, parseHost, unescape).
+Mirrors  Go 1.19 net/url (Parse, ParseRequestURI, parse, parseAuthority, parseHost, unescape,
+         ResolveReference, resolvePath, URL.String, RequestURI); client-go v1.25 rest/request.go
+         (NewRequest, URL), which joins paths by path.Join.
 """
 
 from __future__ import annotations
 
 import re
+from posixpath import normpath
 from typing import NamedTuple
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from sim.api.schema.json_text import go_quote
 
@@ -18,6 +22,8 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _USER = re.compile(r"[A-Za-z0-9._:~!$&'()*+,;=%@-]*")
 _HOST_CHARS = "!$&'()*+,;=:[]<>\"-_.~"
+_FRAGMENT_CHARS = "$&+,/:;=?@!()*"
+_PATH_CHARS = "/$&+,:;=@"
 
 
 class BadUrl(Exception):
@@ -45,14 +51,14 @@ class Url(NamedTuple):
         """The host without its port and brackets."""
         host = self.host
         if host.startswith("["):
-            return host[1 : host.index("]")]
-        return host.partition(":")[0] if ":" in host else host
+            return host[1 : host.rindex("]")]
+        return host.rpartition(":")[0] if ":" in host else host
 
     @property
     def port(self) -> str:
         """The port, "" if there is none."""
-        after = self.host.rpartition("]")[2]
-        return after.partition(":")[2]
+        after = self.host.rpartition("]")[2] if self.host.startswith("[") else self.host
+        return after.rpartition(":")[2] if ":" in after else ""
 
     @property
     def escaped_path(self) -> str:
@@ -60,6 +66,30 @@ class Url(NamedTuple):
         if self.path == "*":
             return self.path
         return "".join(map(_path_char, self.path))
+
+    @property
+    def request_target(self) -> str:
+        """Path and query as the first line of a request holds them."""
+        return (self.opaque or self.escaped_path or "/") + (f"?{self.query}" if self.query else "")
+
+    @property
+    def shown(self) -> str:
+        """The URL as Go prints it: without its password, and with escapes in its host."""
+        start = f"{self.scheme}:" if self.scheme else ""
+        if self.opaque:
+            start += self.opaque
+        else:
+            user = ""
+            if self.user is not None:
+                name, colon, _ = self.user.partition(":")
+                user = f"{name}:***@" if colon else f"{name}@"
+            if self.scheme or self.host or user:
+                start += "//" if self.host or self.path or user else ""
+            path = self.escaped_path
+            start += user + quote(self.host, safe=_HOST_CHARS)
+            start += f"/{path}" if self.host and path and not path.startswith("/") else path
+        query = f"?{self.query}" if self.query else ""
+        return start + query + (f"#{quote(self.fragment, safe=_FRAGMENT_CHARS)}" if self.fragment else "")
 
 
 def _path_char(char: str) -> str:
@@ -173,3 +203,54 @@ def query_values(query: str) -> dict[str, list[str]]:
 
 def _unescaped(text: str) -> str:
     return unquote(text.replace("+", " "))
+
+
+def resolved(base: Url, reference: Url) -> Url:
+    """The URL that a reference means beside a base."""
+    scheme = reference.scheme or base.scheme
+    if reference.scheme or reference.host or reference.user is not None:
+        return reference._replace(scheme=scheme, path=_resolved_path(reference.escaped_path, ""))
+    if reference.opaque:
+        return reference._replace(scheme=scheme, host="", path="", user=None)
+    query, fragment = reference.query, reference.fragment
+    if not reference.path and not query:
+        query, fragment = base.query, fragment or base.fragment
+    path = _resolved_path(base.escaped_path, reference.escaped_path)
+    return base._replace(scheme=scheme, path=path, query=query, fragment=fragment, opaque="")
+
+
+def _resolved_path(base: str, reference: str) -> str:
+    """The path of a reference beside that of its base, without steps "." and ".."."""
+    if reference and not reference.startswith("/"):
+        full = base[: base.rfind("/") + 1] + reference
+    else:
+        full = reference or base
+    if not full:
+        return ""
+    kept: list[str] = []
+    steps = full.split("/")
+    for step in steps:
+        if step == "..":
+            del kept[-1:]
+        elif step != ".":
+            kept.append(step)
+    if steps[-1] in (".", ".."):
+        kept.append("")
+    made = "/" + "/".join(kept)
+    return made[1:] if made.startswith("//") else made
+
+
+def of_client(text: str, path: str | None = None) -> str:
+    """The URL of the requests of a client with an address in its configuration, as Go prints it.
+
+    A client joins the path of its address by path.Join: `//a/./b/` becomes `/a/b`.  A text that is
+    no URL is not changed.
+
+    path: that the client asks for in place of the path of the address
+    """
+    try:
+        parts = parse_url(text)
+    except BadUrl:
+        return text
+    joined = normpath("/" + unquote(parts.path if path is None else path).lstrip("/"))
+    return parts._replace(path=quote(joined, safe=_PATH_CHARS)).shown

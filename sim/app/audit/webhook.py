@@ -19,10 +19,8 @@ Differs  batches are sent one after the other; there is no jitter.  An event tha
 from __future__ import annotations
 
 import logging
-import ssl
 from pathlib import Path
 
-import httpx
 import trio
 
 from sim.api.audit.delivery import Batcher, cut_to
@@ -31,8 +29,12 @@ from sim.api.types import Obj
 from sim.app.audit.posting import TIMEOUT_S, event_list
 from sim.app.receivers import read_receiver
 from sim.ident import Names
+from sim.kernel import OutsideRequest
+from sim.options.audit import WEBHOOK
 from sim.units import SECOND
+from sim.wire.outside import Exchanger
 
+OK, MULTIPLE_CHOICES = 200, 300
 ATTEMPTS, FACTOR = 5, 1.5  # webhook.go: DefaultRetryBackoffWithInitialDelay
 END_S = 2.0  # real seconds for what waits when the server ends
 LOG = logging.getLogger(__name__)
@@ -47,7 +49,7 @@ class Webhook:
         self._receiver = read_receiver(Path(settings.config))
         self._batcher = Batcher(settings.batching)
         self._more = trio.Event()
-        self._client: httpx.AsyncClient | None = None
+        self._client: Exchanger | None = None
         self.dropped = 0
 
     def put(self, event: Obj) -> None:
@@ -60,20 +62,18 @@ class Webhook:
 
     async def run(self) -> None:
         """Send batches as they become due, until it is cancelled; then what waits."""
-        receiver = self._receiver
-        verify: ssl.SSLContext | bool = receiver.context or False
-        async with httpx.AsyncClient(verify=verify, headers=receiver.headers, timeout=TIMEOUT_S) as client:
-            self._client = client
-            try:
-                while True:
-                    await self._wait()
-                    if batch := self._batcher.take(_now_us()):
-                        await self._send(client, batch)
-            finally:
-                self._client = None
-                with trio.move_on_after(END_S, shield=True):
-                    for batch in self._batcher.take_rest():
-                        await self._post(client, batch)
+        client = self._client = Exchanger({WEBHOOK: self._receiver})
+        try:
+            while True:
+                await self._wait()
+                if batch := self._batcher.take(_now_us()):
+                    await self._send(client, batch)
+        finally:
+            self._client = None
+            with trio.move_on_after(END_S, shield=True):
+                for batch in self._batcher.take_rest():
+                    await self._post(client, batch)
+            client.close()
 
     async def _wait(self) -> None:
         """Return when a batch may be due."""
@@ -90,7 +90,7 @@ class Webhook:
             return cut is None
         return await self._send(self._client, [cut])
 
-    async def _send(self, client: httpx.AsyncClient, batch: list[Obj]) -> bool:
+    async def _send(self, client: Exchanger, batch: list[Obj]) -> bool:
         pause_s = self._settings.backoff_us / SECOND
         for attempt in range(ATTEMPTS):
             if attempt:
@@ -102,15 +102,15 @@ class Webhook:
         LOG.error("the audit webhook did not take %d events", len(batch))
         return False
 
-    async def _post(self, client: httpx.AsyncClient, batch: list[Obj]) -> bool:
-        headers = {"Content-Type": self._names.media_json}
+    async def _post(self, client: Exchanger, batch: list[Obj]) -> bool:
+        headers = (("Content-Type", self._names.media_json),)
         body = event_list(batch, self._names)
-        try:
-            answer = await client.post(self._receiver.url, content=body, headers=headers)
-        except httpx.HTTPError as error:
-            LOG.warning("the audit webhook cannot be reached: %s", error)
+        request = OutsideRequest("POST", self._receiver.url, headers, body, receiver=WEBHOOK)
+        answer = await client.exchange(request, TIMEOUT_S)
+        if answer.failure:
+            LOG.warning("the audit webhook cannot be reached: %s", answer.failure)
             return False
-        return answer.is_success
+        return OK <= answer.code < MULTIPLE_CHOICES
 
 
 def _now_us() -> int:

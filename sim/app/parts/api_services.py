@@ -27,8 +27,9 @@ import msgspec
 from actors.apiserver.aggregator import Respond, ServiceCall
 from sim.api import status
 from sim.api.aggregation.delegation import is_discovery
+from sim.api.dialing import refused
 from sim.api.types import Json, Obj, UserInfo
-from sim.app.parts.services import Services, refused
+from sim.app.parts.services import Services
 from sim.errors import InputError
 from sim.kernel import Kernel, OutsideAnswer, OutsideRequest
 from sim.kernel.outside import failed

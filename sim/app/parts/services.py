@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from actors.storage import MemoryStore
+from sim.api.dialing import refused
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj
 from sim.kernel import Kernel
@@ -33,11 +34,6 @@ class Location(NamedTuple):
     port: int
     is_outside: bool = False
     failure: str = ""
-
-
-def refused(host: str, port: int) -> str:
-    """The failure of a connection that nothing accepts, as Go reports it."""
-    return f"dial tcp {host}:{port}: connect: connection refused"
 
 
 class Services:

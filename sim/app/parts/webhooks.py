@@ -29,13 +29,15 @@ from binascii import Error as BadBase64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urljoin, urlsplit
 
 import msgspec
 from msgspec.structs import replace
 
-from actors.apiserver.webhooks import Arrived, refused_connection, url_of
+from actors.apiserver.webhooks import Arrived, not_dialled, post_of, timed_url
+from sim.api.crd.urls import BadUrl, parse_url, resolved
+from sim.api.dialing import refused
 from sim.api.rest_answers import read_answer
+from sim.api.schema.json_text import go_quote
 from sim.api.store import Question
 from sim.api.types import Json, Obj
 from sim.app.parts.services import Services
@@ -45,7 +47,8 @@ from sim.faults.shared.ledger import Ledger
 from sim.faults.webhook import DENY, DOWN, SLOW, TARGET_PREFIX
 from sim.ident import Names
 from sim.kernel import Kernel, OutsideAnswer, OutsideRequest
-from sim.units import MS, SECOND
+from sim.kernel.outside import DEADLINE_EXCEEDED
+from sim.units import MS
 from sim.wire.http.yaml_json import YamlError, load_yaml
 
 Decide = Callable[[Obj], Mapping[str, Any]]
@@ -164,7 +167,7 @@ class WebhookPrograms:
 
     def _late(self, call: tuple[Question, Arrived]) -> None:
         question, arrived = call
-        arrived(None, f"{_post(question)}: context deadline exceeded")
+        arrived(None, f"{post_of(question)}: {DEADLINE_EXCEEDED}")
 
     def _ask_outside(self, call: tuple[Question, Outside, Arrived, int]) -> None:
         """Send a question to a server outside, in the time that a fault has left."""
@@ -179,7 +182,7 @@ class WebhookPrograms:
             return
         request = OutsideRequest(
             "POST",
-            f"{url_of(question)}?timeout={question.timeout_us // SECOND}s",
+            timed_url(question),
             (
                 ("Content-Type", "application/json"),
                 ("Accept", "application/json, */*"),
@@ -191,21 +194,7 @@ class WebhookPrograms:
             timeout_us=question.timeout_us - used_us,
             receiver=question.receiver,
         )
-
-        def take(answer: OutsideAnswer) -> None:
-            if answer.failure and answer.code:
-                arrived(None, f"{UNREAD}: {answer.failure}")
-            elif answer.failure:
-                arrived(None, f"{_post(question)}: {answer.failure}")
-            elif (followed := redirected(sent[-1], answer, len(sent) - 1)) is not None:
-                sent.append(followed)
-                self._kernel.outside.call(followed, take)
-            else:
-                media = dict(answer.headers).get("content-type", "")
-                arrived(*read_answer(answer.code, media, answer.body, _load_yaml))
-
-        sent = [request]
-        self._kernel.outside.call(request, take)
+        _Exchange(self._kernel, arrived).send(request)
 
     def _answer(self, call: tuple[Question, Program, Arrived]) -> None:
         question, program, arrived = call
@@ -224,7 +213,7 @@ class WebhookPrograms:
         namespace, name, _, port = question.service
         location = self._services.locate(namespace, name, port)
         if location.failure:
-            return f"{_post(question)}: {location.failure}"
+            return f"{post_of(question)}: {location.failure}"
         found = self._programs.get(f"{namespace}/{name}")
         if found is not None or not location.is_outside:
             return found or ALLOWING
@@ -233,11 +222,47 @@ class WebhookPrograms:
     def _refused(self, question: Question) -> str:
         """The failure of a connection to the address."""
         if question.service is None:
-            parts = urlsplit(question.url)
-            return refused_connection(question, parts.hostname or "", parts.port or 443)
+            return not_dialled(question)
         namespace, name, _, port = question.service
         location = self._services.locate(namespace, name, port)
-        return refused_connection(question, location.host, location.port)
+        return f"{post_of(question)}: {refused(location.host, location.port)}"
+
+
+class _Exchange:
+    """A call of a server outside with the redirects that follow it, within one time."""
+
+    def __init__(self, kernel: Kernel, arrived: Arrived) -> None:
+        self._kernel, self._arrived = kernel, arrived
+        self._sent: list[OutsideRequest] = []
+        self._began_us = 0
+
+    def send(self, request: OutsideRequest) -> None:
+        """Send the first request, or the one that follows a redirect."""
+        self._sent.append(request)
+        self._began_us = self._kernel.now_us
+        self._kernel.outside.call(request, self._take)
+
+    def _take(self, answer: OutsideAnswer) -> None:
+        last = self._sent[-1]
+        if answer.failure and answer.code:
+            self._arrived(None, f"{UNREAD}: {answer.failure}")
+            return
+        failure = answer.failure
+        if not failure and (place := location_of(answer)):
+            left_us = last.timeout_us - max(self._kernel.now_us - self._began_us, answer.took_us)
+            followed = redirected(last, answer.code, place, len(self._sent))
+            if isinstance(followed, str):
+                failure = followed
+            elif left_us <= 0:
+                last, failure = followed, DEADLINE_EXCEEDED
+            else:
+                self.send(replace(followed, timeout_us=left_us))
+                return
+        if failure:
+            self._arrived(None, f"Post {go_quote(last.url)}: {failure}")
+            return
+        media = _header(answer, "content-type")
+        self._arrived(*read_answer(answer.code, media, answer.body, _load_yaml))
 
 
 def _load_yaml(body: bytes) -> Json:
@@ -247,23 +272,35 @@ def _load_yaml(body: bytes) -> Json:
         raise ValueError(str(error)) from None
 
 
-def redirected(request: OutsideRequest, answer: OutsideAnswer, followed: int) -> OutsideRequest | None:
-    """The request that follows a redirect; None if there is no redirect to follow.
+def location_of(answer: OutsideAnswer) -> str:
+    """Where an answer leads; "" if it leads nowhere else."""
+    return _header(answer, "location") if answer.code in REDIRECTS else ""
 
-    followed: redirects before this one
+
+def _header(answer: OutsideAnswer, name: str) -> str:
+    return next((value for each, value in answer.headers if each.lower() == name), "")
+
+
+def redirected(request: OutsideRequest, code: int, place: str, sent_count: int) -> OutsideRequest | str:
+    """The request that follows a redirect, or why there is none, as Go's client says it.
+
+    place: the header Location, its bytes as Latin-1
+    sent_count: requests so far, with the first
     """
-    place = dict(answer.headers).get("location", "")
-    if answer.code not in REDIRECTS or not place or followed >= REDIRECTS_MAX:
-        return None
-    url = urljoin(request.url, place)
-    if answer.code in AGAIN:
-        return replace(request, url=url)
+    text = place.encode("latin-1", "replace").decode("utf-8", "replace")
+    try:
+        target = resolved(parse_url(request.url), parse_url(text))
+    except BadUrl as error:
+        return f"failed to parse Location header {go_quote(text)}: {error}"
+    if sent_count >= REDIRECTS_MAX:
+        return f"stopped after {REDIRECTS_MAX} redirects"
+    # A user in the address is not sent, and the Service of the first address is reached there only.
+    address = request.connect_to if target.host == parse_url(request.url).host else None
+    moved = replace(request, url=target._replace(user=None, fragment="").shown, connect_to=address)
+    if code in AGAIN:
+        return moved
     headers = tuple(pair for pair in request.headers if pair[0] != "Content-Type")
-    return replace(request, method="GET", url=url, headers=headers, body=b"")
-
-
-def _post(question: Question) -> str:
-    return f'Post "{url_of(question)}?timeout={question.timeout_us // 1_000_000}s"'
+    return replace(moved, method="GET", headers=headers, body=b"")
 
 
 def _review(question: Question, response: Obj) -> Json:

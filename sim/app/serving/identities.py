@@ -15,7 +15,6 @@ Differs  The server's own authority and its administrator's token are accepted i
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -62,7 +61,7 @@ from sim.options.authentication import AuthenticationFlags
 from sim.options.controller_manager import ControllerManagerOptions
 from sim.wire.http.certificates import CertificateReader, load_bundle
 from sim.wire.http.documents import Published
-from sim.wire.tls import Authority
+from sim.wire.tls import Authority, client_context
 
 MEDIA_KEYS = "application/jwk-set+json"  # RFC 7517
 PROXY_CA_NAME, PROXY_USER = "front-proxy-ca", "front-proxy-client"  # kubeadm's names
@@ -156,7 +155,7 @@ def _issuer(flags: AuthenticationFlags) -> Issuer:
     file = flags.oidc_keys_file
     keys = _read("oidc-keys-file", file, read_key_set) if file else ()
     ca = _bundle("oidc-ca-file", flags.oidc_ca_file)
-    context = ssl.create_default_context(cadata=ca.decode()) if ca else None
+    context = client_context(ca) if ca else None
     return Issuer(flags.oidc_issuer_url, IssuerKeys(keys, fixed=bool(file)), context)
 
 

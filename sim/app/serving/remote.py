@@ -4,7 +4,8 @@ token webhook.
 Turns pending questions into HTTP requests, and the answers into what the authenticators remember.
 
 Holds: each question ends with an answer or an error, which is remembered.  The keys of an issuer
-are fetched by one request at a time.  An answer that is too large or too late is an error.
+are fetched by one request at a time.  An answer that is too large or too late is an error; the
+deadline is one for all of a question, from its wait for a turn to the last byte of its answers.
 
 Mirrors  coreos/go-oidc 2.2 oidc.go (NewProvider), jwks.go; kubernetes v1.25 apiserver
          plugin/pkg/authenticator/token/webhook/webhook.go.
@@ -16,14 +17,10 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from time import monotonic
-from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
-import httpx
 import msgspec
 import trio
 
@@ -33,15 +30,19 @@ from sim.api.auth.authenticators.oidc import FETCH_AGAIN_US, IssuerKeys
 from sim.api.auth.authenticators.token_webhook import WebhookTokens, review_of
 from sim.api.auth.keys import VerifyingKey, read_key_set
 from sim.app.receivers import Receiver
+from sim.kernel import OutsideRequest
+from sim.wire.outside import Exchanger
+from sim.wire.tls import client_context
 
-TIMEOUT_S = 10.0  # real seconds for one answer
+TIMEOUT_S = 10.0  # real seconds for one question
 ANSWER_MAX = 1 << 20  # bytes
-THREADS_MAX = 8  # questions at a time
+QUESTIONS_MAX = 500  # at a time
+OK, MULTIPLE_CHOICES = 200, 300
 WELL_KNOWN = "/.well-known/openid-configuration"
+WEBHOOK, ISSUER = "webhook", "issuer"  # receivers
 
 
 LOG = logging.getLogger(__name__)
-_Value = TypeVar("_Value")
 
 
 class RemoteError(Exception):
@@ -67,14 +68,30 @@ class Webhook:
 
 
 class Remote:
-    """The services of one cluster.  outside_us: reads the real time, in microseconds"""
+    """The services of one cluster.
 
-    def __init__(self, issuer: Issuer | None, webhook: Webhook | None, outside_us: Callable[[], int]) -> None:
+    outside_us: reads the real time, in microseconds
+    timeout_s: real seconds for one question
+    """
+
+    def __init__(
+        self,
+        issuer: Issuer | None,
+        webhook: Webhook | None,
+        outside_us: Callable[[], int],
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
         self._issuer = issuer
         self._webhook = webhook
         self._outside_us = outside_us
         self._lock = trio.Lock()
-        self._threads = trio.CapacityLimiter(THREADS_MAX)
+        self._turns = trio.CapacityLimiter(QUESTIONS_MAX)
+        self._timeout_s = timeout_s
+        receivers = {} if webhook is None else {WEBHOOK: webhook.receiver}
+        if issuer is not None:
+            context = issuer.context or client_context()
+            receivers[ISSUER] = Receiver(issuer.url, {}, context)
+        self._exchanger = Exchanger(receivers)
 
     async def answer(self, pending: Pending) -> None:
         """Get what an authenticator needs, or an error."""
@@ -88,74 +105,60 @@ class Remote:
         keys = issuer.keys
         if self._outside_us() < keys.fetched_us + FETCH_AGAIN_US:
             return  # another request has fetched them
-        try:
-            found = await self._on_thread(partial(_fetch_key_set, issuer))
-        except RemoteError as failure:
+        found: list[VerifyingKey] | None = None
+        failure = f"no answer within {self._timeout_s:g} s"
+        with trio.move_on_after(self._timeout_s):
+            try:
+                found, failure = await self._key_set(issuer), ""
+            except RemoteError as error:
+                failure = str(error)
+        if failure:
             LOG.warning("the keys of the issuer of ID tokens are not known: %s", failure)
-            keys.take(None, self._outside_us())
-        else:
-            keys.take(found, self._outside_us())
+        keys.take(found, self._outside_us())
+
+    async def _key_set(self, issuer: Issuer) -> list[VerifyingKey]:
+        """The keys that the discovery document of an issuer names.  Raises RemoteError."""
+        place = issuer.url.removesuffix("/") + WELL_KNOWN
+        configuration = _decoded(await self._read(OutsideRequest("GET", place, receiver=ISSUER)))
+        if configuration.get("issuer") != issuer.url:
+            raise RemoteError("oidc: issuer did not match the issuer returned by provider")
+        of_keys = OutsideRequest("GET", str(configuration.get("jwks_uri")), receiver=ISSUER)
+        try:
+            return read_key_set(await self._read(of_keys))
+        except ValueError as error:
+            raise RemoteError(str(error)) from None
 
     async def _ask(self, webhook: Webhook, pending: Pending) -> None:
-        receiver, tokens = webhook.receiver, webhook.tokens
+        tokens = webhook.tokens
         body = msgspec.json.encode(review_of(pending, webhook.api_version))
-        headers = {**receiver.headers, "Content-Type": "application/json", "Accept": "application/json"}
-        try:
-            read = partial(_read, receiver.context, "POST", receiver.url, body, headers)
-            review = _decoded(await self._on_thread(read))
-        except RemoteError as error:
-            tokens.fail(pending, str(error))
-        else:
-            tokens.answer(pending, review)
+        headers = (("Content-Type", "application/json"), ("Accept", "application/json"))
+        request = OutsideRequest("POST", webhook.receiver.url, headers, body, receiver=WEBHOOK)
+        failure = f"POST {request.url}: no answer within {self._timeout_s:g} s"
+        with trio.move_on_after(self._timeout_s):
+            try:
+                async with self._turns:
+                    review = _decoded(await self._read(request))
+                tokens.answer(pending, review)
+            except RemoteError as error:
+                failure = str(error)
+            else:
+                return
+        tokens.fail(pending, failure)
 
-    async def _on_thread(self, work: Callable[[], _Value]) -> _Value:
-        """Run work that waits for a service on a thread, which is abandoned if the request ends."""
-        return await trio.to_thread.run_sync(work, limiter=self._threads, abandon_on_cancel=True)
-
-
-def _fetch_key_set(issuer: Issuer) -> list[VerifyingKey]:
-    """The keys that the discovery document of an issuer names; on a thread.  Raises RemoteError."""
-    configuration = _decoded(_read(issuer.context, "GET", issuer.url.removesuffix("/") + WELL_KNOWN))
-    if configuration.get("issuer") != issuer.url:
-        raise RemoteError("oidc: issuer did not match the issuer returned by provider")
-    try:
-        return read_key_set(_read(issuer.context, "GET", str(configuration.get("jwks_uri"))))
-    except ValueError as error:
-        raise RemoteError(str(error)) from None
-
-
-def _read(
-    context: ssl.SSLContext | None,
-    method: str,
-    url: str,
-    body: bytes = b"",
-    headers: Mapping[str, str] = MappingProxyType({}),
-) -> bytes:
-    """The body of an answer; on a thread.  Raises RemoteError."""
-    data = b""
-    until_s = monotonic() + TIMEOUT_S
-    try:
-        with (
-            httpx.Client(verify=context or True, timeout=TIMEOUT_S, trust_env=False) as client,
-            client.stream(method, url, content=body, headers=dict(headers)) as answer,
-        ):
-            if not answer.is_success:
-                raise RemoteError(f"{method} {url}: {answer.status_code}")
-            for part in answer.iter_bytes():
-                data += part
-                if len(data) > ANSWER_MAX:
-                    raise RemoteError(f"{method} {url}: the answer is too large")
-                if monotonic() > until_s:
-                    raise RemoteError(f"{method} {url}: no answer within {TIMEOUT_S:g} s")
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise RemoteError(f"{method} {url}: {error}") from None
-    return data
+    async def _read(self, request: OutsideRequest) -> bytes:
+        """The body of an answer.  Raises RemoteError."""
+        answer = await self._exchanger.exchange(msgspec.structs.replace(request, answer_max=ANSWER_MAX))
+        if answer.failure:
+            raise RemoteError(f"{request.method} {request.url}: {answer.failure}")
+        if not OK <= answer.code < MULTIPLE_CHOICES:
+            raise RemoteError(f"{request.method} {request.url}: {answer.code}")
+        return answer.body
 
 
 def _decoded(data: bytes) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RemoteError(f"the answer is no JSON: {error}") from None
     if not isinstance(value, dict):
         raise RemoteError("the answer is no JSON object")

@@ -1,0 +1,241 @@
+"""Calls of servers outside that speak bytes: certificates, deadlines, kept connections."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import trio
+
+from sim.kernel import OutsideAnswer, OutsideRequest
+from sim.kernel.outside import DEADLINE_EXCEEDED
+from sim.wire.outside import Exchanger
+from sim.wire.outside_connections import UNREADABLE_ROOTS
+from sim.wire.tls import Authority, Pair, client_context, server_context
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nSet-Cookie: a=b\r\n\r\n"
+Answer = Callable[[trio.abc.Stream, bytes], Awaitable[None]]
+
+
+class Server:
+    """A server.  heads: of all requests; opened: the number of its connections"""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.heads: list[bytes] = []
+        self.opened = 0
+
+
+async def greet(stream: trio.abc.Stream, head: bytes) -> None:
+    await stream.send_all(HEAD + b"hi")
+
+
+@asynccontextmanager
+async def answering(answer: Answer = greet, context: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
+    """A server that answers the head of each request."""
+    async with trio.open_nursery() as nursery:
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        server = Server(listener.socket.getsockname()[1])
+
+        async def handle(stream: trio.abc.Stream) -> None:
+            server.opened += 1
+            held = b""
+            try:
+                while data := bytes(await stream.receive_some(1000)):
+                    held += data
+                    if held.endswith(b"\r\n\r\n"):
+                        server.heads.append(held)
+                        await answer(stream, held)
+                        held = b""
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                pass
+
+        shown = listener if context is None else trio.SSLListener(listener, context, https_compatible=True)
+        nursery.start_soon(trio.serve_listeners, handle, [shown])
+        yield server
+        nursery.cancel_scope.cancel()
+
+
+async def ask(request: OutsideRequest, limit_s: float = 20.0) -> OutsideAnswer:
+    exchanger = Exchanger()
+    try:
+        return await exchanger.exchange(request, limit_s)
+    finally:
+        exchanger.close()
+
+
+# --- certificates ---------------------------------------------------------------------------------
+
+
+def serving(pair: Pair) -> ssl.SSLContext:
+    return server_context(pair, Authority("none").pem)
+
+
+async def failure_with(pair: Pair, roots: bytes, host: str = "localhost") -> str:
+    """What a call of a server with a certificate reports, "" for an answer."""
+    async with answering(context=serving(pair)) as server:
+        url, place = f"https://{host}:{server.port}/", ("127.0.0.1", server.port)
+        request = OutsideRequest("GET", url, connect_to=place, authorities=roots)
+        answer = await ask(request)
+        assert answer.failure or (answer.code, answer.body) == (200, b"hi")
+        return answer.failure
+
+
+@pytest.mark.slow
+async def test_server_certificate_is_judged_by_leaf_chain_name_and_time() -> None:
+    authority, other = Authority("outside"), Authority("other")
+    leaf = authority.server(("localhost", "127.0.0.1"))
+    old = Authority("outside", datetime.now(UTC) - timedelta(days=1000))
+    assert await failure_with(leaf, authority.pem) == ""
+    # envtest: the CA bundle is the serving certificate itself
+    assert await failure_with(leaf, leaf.certificate) == ""
+    assert await failure_with(leaf, leaf.certificate, "127.0.0.1") == ""
+    assert await failure_with(leaf, other.pem) == "x509: certificate signed by unknown authority"
+    assert await failure_with(leaf, other.server(("localhost",)).certificate) == (
+        "x509: certificate signed by unknown authority"
+    )
+    for roots in (authority.pem, leaf.certificate):
+        wrong = await failure_with(leaf, roots, "example.com")
+        assert wrong == "x509: certificate is not valid for example.com"
+    expired = old.server(("localhost",))
+    for roots in (old.pem, expired.certificate):
+        assert await failure_with(expired, roots) == "x509: certificate has expired or is not yet valid"
+    assert await failure_with(leaf, b"no certificate") == UNREADABLE_ROOTS
+
+
+def test_flags_of_a_client_are_the_same_for_all_versions_of_python() -> None:
+    flags = client_context(Authority("a").pem).verify_flags
+    assert flags & ssl.VERIFY_X509_PARTIAL_CHAIN
+    assert not flags & ssl.VERIFY_X509_STRICT
+
+
+@pytest.mark.parametrize(
+    ("first", "failure"),
+    [
+        (b"HTTP/1.1 400 x\r\n\r\n", "http: server gave HTTP response to HTTPS client"),
+        (b"SSH-2.0-x\r\n\r\n", "tls: first record does not look like a TLS handshake"),
+        (b"", "EOF"),
+    ],
+)
+async def test_server_without_tls_is_named_so(first: bytes, failure: str) -> None:
+    async def speak(stream: trio.abc.Stream) -> None:
+        await stream.receive_some(10_000)
+        await stream.send_all(first)
+
+    async with trio.open_nursery() as nursery:
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, speak, [listener])
+        url = f"https://127.0.0.1:{listener.socket.getsockname()[1]}/"
+        assert (await ask(OutsideRequest("GET", url))).failure == failure
+        nursery.cancel_scope.cancel()
+
+
+# --- addresses ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "failure"),
+    [
+        ("https://127.0.0.1:99999/", "dial tcp: address 99999: invalid port"),
+        ("https://127.0.0.1:0/", "dial tcp 127.0.0.1:0: connect: connection refused"),
+        ("https://[x]/", "dial tcp: lookup x: no such host"),
+        ("https://℀.invalid/", "dial tcp: lookup ℀.invalid: no such host"),
+        (f"https://{'a' * 70}.invalid/", f"dial tcp: lookup {'a' * 70}.invalid: no such host"),
+        ("https://a..invalid/", "dial tcp: lookup a..invalid: no such host"),
+        ("https://%00.invalid/", 'parse "https://%00.invalid/": invalid URL escape "%00"'),
+        ("https://[::1", "parse \"https://[::1\": missing ']' in host"),
+        ("mailto:x", 'unsupported protocol scheme "mailto"'),
+    ],
+)
+async def test_address_that_cannot_be_called_is_a_failure_of_the_call(url: str, failure: str) -> None:
+    assert (await ask(OutsideRequest("POST", url))).failure == failure
+
+
+async def test_port_zero_is_not_the_default_port() -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        request = OutsideRequest("GET", "https://a/", connect_to=("127.0.0.1", port))
+        refused = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
+        assert (await ask(request)).failure == refused
+
+
+@pytest.mark.parametrize("headers", [(("a b", "c"),), (("", "c"),), (("X-Remote-User", "a\r\nb: c"),)])
+async def test_header_that_cannot_be_sent_is_a_failure_of_the_call(
+    headers: tuple[tuple[str, str], ...],
+) -> None:
+    async with answering() as server:
+        url = f"http://127.0.0.1:{server.port}/"
+        answer = await ask(OutsideRequest("GET", url, headers))
+        assert answer.failure.startswith("net/http: invalid header field ")
+        assert server.heads == []
+
+
+# --- one exchange ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("slow", ["head", "body"])
+async def test_one_deadline_bounds_an_answer_that_comes_byte_by_byte(
+    slow: str, autojump_clock: trio.abc.Clock
+) -> None:
+    async def drip(stream: trio.abc.Stream, head: bytes) -> None:
+        await stream.send_all(b"HTTP/1.1 200 OK\r\n" if slow == "head" else HEAD.replace(b"2\r", b"999\r"))
+        while True:
+            await trio.sleep(1)
+            await stream.send_all(b"x")
+
+    began = trio.current_time()
+    async with answering(drip) as server:
+        answer = await ask(OutsideRequest("GET", f"http://127.0.0.1:{server.port}/"), 10.0)
+    assert answer.failure == DEADLINE_EXCEEDED
+    assert answer.took_us == 30_000_000  # all of the request's timeout
+    assert trio.current_time() - began == pytest.approx(10.0)
+
+
+async def test_connections_are_kept_and_cookies_are_not() -> None:
+    exchanger = Exchanger()
+    async with answering() as server:
+        request = OutsideRequest("GET", f"http://127.0.0.1:{server.port}//x/./y?z")
+        for _ in range(3):
+            answer = await exchanger.exchange(request, 20.0)
+            assert (answer.code, answer.body) == (200, b"hi")
+        assert server.opened == 1
+        assert server.heads[2].startswith(b"GET //x/./y?z HTTP/1.1\r\nHost: 127.0.0.1:")
+        assert b"ookie" not in server.heads[2]
+        exchanger.close()
+
+
+async def test_get_is_sent_again_after_a_kept_connection_was_closed() -> None:
+    async def once(stream: trio.abc.Stream, head: bytes) -> None:
+        await greet(stream, head)
+        await stream.receive_some(1000)  # the next request
+        await stream.aclose()
+
+    exchanger = Exchanger()
+    async with answering(once) as server:
+        url = f"http://127.0.0.1:{server.port}/"
+        assert (await exchanger.exchange(OutsideRequest("GET", url))).code == 200
+        assert (await exchanger.exchange(OutsideRequest("GET", url))).code == 200
+        assert (await exchanger.exchange(OutsideRequest("POST", url))).failure == "EOF"
+        assert server.opened == 2
+        exchanger.close()
+
+
+async def test_answer_before_the_end_of_a_large_request_is_read() -> None:
+    async with trio.open_nursery() as nursery:
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+
+        async def early(stream: trio.abc.Stream) -> None:
+            await stream.receive_some(10)
+            await stream.send_all(b"HTTP/1.1 413 x\r\nContent-Length: 0\r\n\r\n")
+            await trio.sleep_forever()
+
+        nursery.start_soon(trio.serve_listeners, early, [listener])
+        url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}/"
+        answer = await ask(OutsideRequest("POST", url, body=bytes(16 << 20)))
+        assert answer.code == 413
+        nursery.cancel_scope.cancel()
