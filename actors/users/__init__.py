@@ -13,6 +13,7 @@ from actors.users.admin import (
     SeizeLease,
     Taint,
 )
+from actors.users.draws import Drawn
 from actors.users.load import Load, LoadSpec
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Cordon",
     "DeleteAll",
     "Drain",
+    "Drawn",
     "EvictAll",
     "Load",
     "LoadSpec",

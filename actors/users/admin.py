@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from actors.users.draws import Drawn
 from actors.users.load import Load, LoadSpec
-from sim.api.objects import controller_of
+from sim.api.objects import controller_of, is_deleting
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.types import INTERNAL_SERVER_ERROR, TOO_MANY_REQUESTS, Reply
@@ -57,7 +58,7 @@ class ScaleTo:
 
 @dataclass(frozen=True, slots=True)
 class DeleteAll:
-    """Delete one object by name, or all that a label selector matches."""
+    """Delete one object by name, or those that a label selector matches: all, or a draw of them."""
 
     resource: str
     namespace: str
@@ -65,6 +66,7 @@ class DeleteAll:
     selector: str = ""
     grace_s: int | None = None
     policy: str = ""
+    drawn: Drawn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +83,14 @@ class PatchAll:
 
 @dataclass(frozen=True, slots=True)
 class EvictAll:
-    """Evict one pod by name, or all that a label selector matches, retrying for ten minutes as
-    drain.
+    """Evict one pod by name, or those that a label selector matches (all, or a draw of them),
+    retrying for ten minutes as drain.
     """
 
     namespace: str
     name: str = ""
     selector: str = ""
+    drawn: Drawn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +184,8 @@ class Admin:
                 await self._delete(command)
             case PatchAll():
                 await self._patch(command)
-            case EvictAll(namespace, name, selector):
-                await self._evict_all(namespace, name, selector)
+            case EvictAll():
+                await self._evict_all(command)
             case SeizeLease(component, holder):
                 await self._seize(component, holder)
             case Cordon(nodes, on):
@@ -308,7 +311,8 @@ class Admin:
         if resource is None:
             return
         namespace = command.namespace if resource.namespaced else ""
-        for name in await self._named("delete", resource, namespace, command.name, command.selector):
+        wanted = command.name, command.selector, command.drawn
+        for name in await self._named("delete", resource, namespace, *wanted):
             reply = await self._persist(
                 partial(
                     self.client.delete,
@@ -340,9 +344,18 @@ class Admin:
         return known
 
     async def _named(
-        self, what: str, resource: Resource, namespace: str, name: str, selector: str
+        self,
+        what: str,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        selector: str,
+        drawn: Drawn | None = None,
     ) -> list[str]:
-        """The given name, or the names of all objects that the selector matches."""
+        """The given name, or the names of the objects that the selector matches.
+
+        drawn: takes some of those that are not being deleted
+        """
         if not selector:
             return [name]
         found = await self._persist(lambda: self.client.list(resource, namespace, label_selector=selector))
@@ -350,9 +363,15 @@ class Admin:
             self.note(what, f"{resource.plural} {selector}", found)
         elif not found.items:  # no trace record, as nothing happens, but it is reported
             self._refuse(f"{resource.plural} {selector}", f"nothing matches in {namespace or 'the cluster'}")
-        return [item.obj["metadata"]["name"] for item in found.items or ()]
+        objects = [item.obj for item in found.items or ()]
+        if drawn is None:
+            return [obj["metadata"]["name"] for obj in objects]
+        assert self._ctx is not None
+        names = [obj["metadata"]["name"] for obj in objects if not is_deleting(obj)]
+        return drawn.of(names, self._ctx.kernel.stream(drawn.stream))
 
-    async def _evict_all(self, namespace: str, name: str, selector: str) -> None:
+    async def _evict_all(self, command: EvictAll) -> None:
+        namespace, selector = command.namespace, command.selector
         assert self._ctx is not None
         pods = self._scheme.resource("pods")
         end_us = self._ctx.now_us() + EVICT_US
@@ -363,7 +382,7 @@ class Admin:
             if not (reply.ok or gone):
                 self._refuse(f"evict pods/{found}", _words(reply))
 
-        named = await self._named("evict", pods, namespace, name, selector)
+        named = await self._named("evict", pods, namespace, command.name, selector, command.drawn)
         await self._ctx.gather(*[lambda found=found: evict(found) for found in named])
 
     async def _seize(self, component: str, holder: str) -> None:

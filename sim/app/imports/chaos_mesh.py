@@ -2,8 +2,9 @@
 
 Mirrors  chaos-mesh api/v1alpha1: {podchaos,networkchaos,timechaos,stresschaos,schedule}_types.go
          (fields and actions), selector.go (modes).
-Differs  a mode that selects some of the pods has no counterpart where a step selects by labels; the
-         pods of an experiment are those of a Deployment that takes their place.
+Differs  a mode that selects some of the pods is `pick` of a delete, and has no counterpart where a
+         step changes how programs behave; the pods of an experiment are those of a Deployment that
+         takes their place.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from sim.units import format_duration, parse_duration_us
 
 _EVERY = re.compile(r"@every (\S+)")
 _CLOCKS = "the clock faults act on the agents of all nodes, since programs in containers have no clocks"
+_PERCENT_MAX = 100
 _SHORT = "50ms"
 """For how long programs end once they have been started: less than a restart takes."""
 
@@ -85,10 +87,33 @@ def _target(into: Experiments, spec: Value, namespace: str) -> Value:
         into.note("an experiment without a selector of labels acts on the pods labelled app=target")
     if len(places) > 1:
         into.note(f"of several namespaces only the first is taken: {', '.join(places)}")
-    if (mode := spec.get("mode", "all")) != "all":
-        into.note(f"the mode {mode} has no counterpart: the steps act on all pods that are selected")
     into.stand_in(places[0], labels)
     return {**({"namespace": places[0]} if places[0] else {}), "selector": selector_of(labels)}
+
+
+def _pick(spec: Value) -> Value:
+    """The mode of an experiment as the parameter `pick`; none for the mode all.
+
+    Raises NoCounterpart for a mode or a value that Chaos Mesh does not have.
+    """
+    mode, value = str(spec.get("mode") or "all"), str(spec.get("value") or "")
+    if mode == "all":
+        return {}
+    if mode == "one":
+        return {"pick": 1}
+    number = int(value) if value.isdigit() else 0
+    if mode == "fixed" and number:
+        return {"pick": number}
+    if mode in ("fixed-percent", "random-max-percent") and 0 < number <= _PERCENT_MAX:
+        return {"pick": f"0%..{number}%" if mode == "random-max-percent" else f"{number}%"}
+    raise NoCounterpart(f"the mode {mode} with the value {value!r}")
+
+
+def _without_pick(into: Experiments, spec: Value) -> None:
+    """Note that a step acts on all pods, where a mode selects some of them."""
+    if (mode := spec.get("mode", "all")) != "all":
+        what = "where programs behave differently: the steps act on all pods that are selected"
+        into.note(f"the mode {mode} has no counterpart {what}")
 
 
 def _lasts(spec: Value) -> str:
@@ -100,8 +125,11 @@ def _pod(into: Experiments, name: str, spec: Value, namespace: str, when: Value)
     pods, action = _target(into, spec, namespace), spec.get("action")
     if action == "pod-kill":
         grace = int(spec.get("gracePeriod") or 0)
-        into.add(name, {"delete": {"resource": "pods", **pods, "gracePeriodSeconds": grace}}, **when)
-    elif action == "pod-failure":
+        action = {"resource": "pods", **pods, **_pick(spec), "gracePeriodSeconds": grace}
+        into.add(name, {"delete": action}, **when)
+        return
+    _without_pick(into, spec)
+    if action == "pod-failure":
         into.add(name, {"workload": {**pods, "ready": False}}, _lasts(spec), **when)
         into.note("pod-failure: the pods are unready, and their containers are not replaced")
     elif action == "container-kill":
@@ -160,6 +188,7 @@ def _time(into: Experiments, name: str, spec: Value, namespace: str, when: Value
 def _stress(into: Experiments, name: str, spec: Value, namespace: str, when: Value) -> None:
     stressors = spec.get("stressors") or {}
     pods, effect = _target(into, spec, namespace), {}
+    _without_pick(into, spec)
     if memory := stressors.get("memory"):
         size = str(memory.get("size", ""))
         if not re.fullmatch(r"\d+(\.\d+)?[KMGkmg]i?B?", size):

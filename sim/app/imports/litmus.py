@@ -3,7 +3,8 @@
 Mirrors  litmuschaos chaos-charts faults/kubernetes/*/{engine,fault}.yaml (names of the experiments
          and of their environment variables).
 Differs  a target node is one of the nodes of the scenario, the first by name, or a drawn one if the
-         experiment names none; the pods are those of a Deployment that takes their place.
+         experiment names none; the pods are those of a Deployment that takes their place, and
+         TARGET_PODS, which names some of them, has no effect.
 """
 
 from __future__ import annotations
@@ -117,10 +118,11 @@ def _nodes(into: Experiments, given: _Given) -> Value:
 
 
 def _pod_delete(into: Experiments, given: _Given) -> None:
-    action: Value = {"resource": "pods", **_pods(into, given)}
+    share = given.number("PODS_AFFECTED_PERC", 0)
+    pick: int | str = f"{min(share, 100):g}%" if share >= 1 else 1  # as Litmus: one pod at least
+    action: Value = {"resource": "pods", **_pods(into, given), "pick": pick}
     if given.env.get("FORCE", "true").lower() == "true":
         action["gracePeriodSeconds"] = 0
-    into.note("each time all pods of the selector are deleted, since a share of them has no counterpart")
     every = f"{given.number('CHAOS_INTERVAL', 10):g}s"
     into.add(step_name(given.name), {"delete": action}, every=every, until=given.until)
 

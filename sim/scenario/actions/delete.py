@@ -11,6 +11,7 @@ from actors.users import DeleteAll
 from sim.faults.shared.kinds import Action, Stage, StepKind
 from sim.faults.shared.parameters import Strict
 from sim.scenario.actions.context import UserContext, one_or_matching
+from sim.scenario.actions.drawn import PickObjects, checked_pick, drawn
 
 _Seconds = Annotated[int, Meta(ge=0)]
 
@@ -22,6 +23,7 @@ class Delete(Strict):
     namespace: Annotated[str, Meta(description="Namespace of the objects.")] = "default"
     name: Annotated[str | UnsetType, Meta(description="Name of one object.")] = UNSET
     selector: Annotated[str | UnsetType, Meta(description="Labels of the objects.")] = UNSET
+    pick: PickObjects = UNSET
     grace_period_seconds: Annotated[
         _Seconds | UnsetType, Meta(description="The grace period; default that of each object.")
     ] = UNSET
@@ -41,11 +43,13 @@ class DeleteObjects(Action):
     selector: str
     grace_s: int | None
     policy: str | None = None
+    pick: str | None = None
 
     def begin(self, stage: Stage, step: str) -> None:
         """Begin the command."""
         chosen = self.resource, self.namespace, self.name, self.selector
-        stage.cluster.admin.do(DeleteAll(*chosen, self.grace_s, self.policy or ""))
+        draw = drawn(self.pick or "", step)
+        stage.cluster.admin.do(DeleteAll(*chosen, self.grace_s, self.policy or "", draw))
 
 
 def _check(context: UserContext, given: Delete) -> DeleteObjects:
@@ -59,6 +63,7 @@ def _check(context: UserContext, given: Delete) -> DeleteObjects:
         selector,
         None if isinstance(grace_s, UnsetType) else grace_s,
         None if isinstance(policy, UnsetType) else policy,
+        checked_pick(context, given.pick, selector) or None,
     )
 
 
@@ -67,9 +72,10 @@ KIND = StepKind(
     parameters=Delete,
     check=_check,
     documentation="""
-A person deletes one object, or all that match a selector.""",
+A person deletes one object, or those that match a selector: all, or `pick` of them, drawn at random each time.""",
     example="""
 - {at: 13m, delete: {resource: pods, selector: app=web, gracePeriodSeconds: 0}}
+- {at: 13m, every: 1m, times: 5, delete: {resource: pods, selector: app=web, pick: 1}}      # another one each minute
 - {at: 13m, delete: {resource: namespaces, name: shop}}
 - {at: 13m, delete: {resource: deployments, name: web, propagationPolicy: Foreground}}""",
 )

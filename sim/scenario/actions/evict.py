@@ -11,6 +11,7 @@ from actors.users import EvictAll
 from sim.faults.shared.kinds import Action, Stage, StepKind
 from sim.faults.shared.parameters import Strict
 from sim.scenario.actions.context import UserContext, one_or_matching
+from sim.scenario.actions.drawn import PickObjects, checked_pick, drawn
 
 
 class Evict(Strict):
@@ -19,6 +20,7 @@ class Evict(Strict):
     namespace: Annotated[str, Meta(description="Namespace of the pods.")] = "default"
     name: Annotated[str | UnsetType, Meta(description="Name of one pod.")] = UNSET
     selector: Annotated[str | UnsetType, Meta(description="Labels of the pods.")] = UNSET
+    pick: PickObjects = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +30,18 @@ class EvictPods(Action):
     namespace: str
     name: str
     selector: str
+    pick: str | None = None
 
     def begin(self, stage: Stage, step: str) -> None:
         """Begin the command."""
-        stage.cluster.admin.do(EvictAll(self.namespace, self.name, self.selector))
+        stage.cluster.admin.do(
+            EvictAll(self.namespace, self.name, self.selector, drawn(self.pick or "", step))
+        )
 
 
 def _check(context: UserContext, given: Evict) -> EvictPods:
     name, selector = one_or_matching(context, given.name, given.selector, "evicts")
-    return EvictPods(given.namespace, name, selector)
+    return EvictPods(given.namespace, name, selector, checked_pick(context, given.pick, selector) or None)
 
 
 KIND = StepKind(
@@ -44,7 +49,7 @@ KIND = StepKind(
     parameters=Evict,
     check=_check,
     documentation="""
-A person evicts one pod, or all that match a selector, by the eviction API and so within disruption budgets.""",
+A person evicts one pod, or those that match a selector (all, or `pick` of them), by the eviction API and so within disruption budgets.""",
     example="""
 - {at: 14m, evict: {selector: app=web}}""",
 )

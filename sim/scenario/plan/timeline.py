@@ -267,7 +267,7 @@ class _Planner:
     def _pick(self, body: Any, action: Action, path: Path_) -> int | None:
         nodes = getattr(body, "nodes", UNSET)
         pick = nodes.pick if isinstance(nodes, Nodes) else getattr(body, "pick", UNSET)
-        if not isinstance(pick, int):
+        if not isinstance(pick, int) or not action.picked:
             return None
         if pick > len(action.hosts):
             raise self.document.error(path, f"cannot pick {pick}: there are {len(action.hosts)}")

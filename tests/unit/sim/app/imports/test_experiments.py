@@ -50,9 +50,38 @@ def test_pod_kill_deletes_the_pods_of_a_deployment_in_their_place() -> None:
     assert any("Deployment target-1 stands for the pods labelled app=web" in note for note in found.notes)
 
 
-def test_mode_of_a_share_of_pods_is_noted() -> None:
-    found = chaos("PodChaos", action="pod-kill", mode="one", selector=WEB)
+@pytest.mark.parametrize(
+    ("mode", "pick"),
+    [
+        ({"mode": "one"}, {"pick": 1}),
+        ({"mode": "fixed", "value": "2"}, {"pick": 2}),
+        ({"mode": "fixed-percent", "value": "40"}, {"pick": "40%"}),
+        ({"mode": "random-max-percent", "value": "50"}, {"pick": "0%..50%"}),
+        ({"mode": "all"}, {}),
+        ({}, {}),
+    ],
+)
+def test_mode_that_selects_some_of_the_pods_becomes_a_draw(mode: Value, pick: Value) -> None:
+    found = chaos("PodChaos", action="pod-kill", selector=WEB, **mode)
+    delete = {"resource": "pods", "selector": "app=web", **pick, "gracePeriodSeconds": 0}
+    assert steps(found) == [{"delete": delete}]
+    assert not any("mode" in note for note in found.notes)
+
+
+def test_mode_without_its_value_makes_no_step() -> None:
+    found = chaos("PodChaos", action="pod-kill", selector=WEB, mode="fixed")
+    assert found.steps == []
+    assert any("the mode fixed with the value ''" in note for note in found.notes)
+
+
+def test_mode_of_a_share_of_programs_is_noted() -> None:
+    found = chaos("PodChaos", action="pod-failure", mode="one", selector=WEB, duration="30s")
     assert any("the mode one has no counterpart" in note for note in found.notes)
+
+
+def test_pod_delete_of_litmus_takes_its_share_of_the_pods() -> None:
+    delete = steps(engine("pod-delete", PODS_AFFECTED_PERC="50"))[0]["delete"]
+    assert delete["pick"] == "50%"
 
 
 def test_schedule_repeats_the_step_of_its_experiment() -> None:
@@ -106,7 +135,7 @@ def engine(name: str, **env: str) -> Imported:
 
 def test_pod_delete_of_litmus_repeats_within_its_duration() -> None:
     found = engine("pod-delete", TOTAL_CHAOS_DURATION="30", CHAOS_INTERVAL="10", FORCE="false")
-    delete = {"resource": "pods", "namespace": "shop", "selector": "app=web"}
+    delete = {"resource": "pods", "namespace": "shop", "selector": "app=web", "pick": 1}
     assert steps(found) == [{"every": "10s", "until": "2m30s", "delete": delete}]
 
 
