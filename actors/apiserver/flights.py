@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from actors.apiserver.handlers import READS
-from actors.apiserver.lifecycle.stepwise import Stepwise
+from actors.apiserver.lifecycle.stepwise import Stepwise, Straight
 from actors.apiserver.options import ApiServerOptions
 from sim.api.audit.events import Record
 from sim.api.types import Reply, Request
@@ -36,6 +36,7 @@ class Flight:
     until_us: when it is answered with 504, or for a watch, by when it must have begun
     record: its audit record, None if it is not audited here
     began_us: when its service began after it had waited
+    large: True if its steps may take long, so that they are done aside (`Aside`)
     asked: True once it has waited for a service that judges it
     """
 
@@ -43,6 +44,7 @@ class Flight:
         "arrived_us",
         "asked",
         "began_us",
+        "large",
         "mutating",
         "outside",
         "record",
@@ -66,7 +68,8 @@ class Flight:
         self.outside = outside
         self.mutating = request.verb not in READS
         self.seated = self.asked = False
-        self.steps: Stepwise | None = None
+        self.steps: Stepwise | Straight | None = None
+        self.large = False
         self.until_us = self.began_us = 0
         self.record: Record | None = None
 

@@ -23,9 +23,10 @@ Differs  - The transport authenticates clients.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from msgspec.structs import replace
+import outcome
 
 from actors.apiserver.aggregator import Aggregator
 from actors.apiserver.audit import Auditor
@@ -42,14 +43,15 @@ from actors.apiserver.caches.watch_caches import CachedRead, Caches
 from actors.apiserver.fairness import Seats
 from actors.apiserver.fast.base import Way
 from actors.apiserver.fast.coalesced_calls import offer_short_way
-from actors.apiserver.fast.lease_updates import RENEWAL, Lane, find_open_lane, offer_lane
+from actors.apiserver.fast.lease_updates import Lane, find_open_lane, follow_write, offer_lane
 from actors.apiserver.fast.write_templates import Plans
 from actors.apiserver.flights import Flight, OnError, Traffic, allowed_us
 from actors.apiserver.handlers import READS, Handlers
 from actors.apiserver.lifecycle.compactor import Compactor
 from actors.apiserver.lifecycle.goaway import Goaway
 from actors.apiserver.lifecycle.graceful_termination import Ending
-from actors.apiserver.lifecycle.stepwise import Stepwise
+from actors.apiserver.lifecycle.sizes import Sizes
+from actors.apiserver.lifecycle.stepwise import Stepwise, Straight, run_through
 from actors.apiserver.lifecycle.storage_connection import Reach
 from actors.apiserver.lifecycle.storage_without_leader import CacheLife
 from actors.apiserver.metering import count_flight
@@ -67,7 +69,7 @@ from sim.api.schema.scheme import Scheme
 from sim.api.store import Answer, Consult, Get, Op, Pause, Range, Unavailable
 from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.api.unanswered import Unanswered
-from sim.api.verbs.call import Call, Identities, Refusal, Steps, nested_too_deep
+from sim.api.verbs.call import Call, Identities, Refusal, Steps
 from sim.kernel import Context, Kernel, State
 from sim.units import MS, SECOND
 
@@ -135,6 +137,7 @@ class ApiServer:
         self.seats: Seats | None = None
         self.lanes: dict[str, Lane] = {}
         self._flights: dict[int, Flight] = {}
+        self.sizes = Sizes()
         self.flown = 0
         self.traffic = Traffic(self.options, scheme.names.group_masters)
         self.stopped_us = -1
@@ -404,13 +407,17 @@ class ApiServer:
         except Exception as error:
             self._recover(number, error)
 
-    def _recover(self, number: int, error: Exception) -> None:
-        """Answer as upstream does after a panic (500), if the client is outside the simulation.
+    def _recover(self, number: int, error: BaseException) -> None:
+        """Get a missing answer, or answer as upstream does after a panic (500), if the client is
+        outside the simulation.
 
         An error that a request of the simulation causes ends the run.
         """
+        if isinstance(error, Unanswered):
+            self._ask(number, error)
+            return
         flight = self._flights.get(number)
-        if flight is None or flight.outside is None:
+        if flight is None or flight.outside is None or not isinstance(error, Exception):
             raise error
         flight.outside(flight.request, error)
         self._answer(number, Reply(500, body=status.PANIC), 0)
@@ -441,15 +448,13 @@ class ApiServer:
         except Refusal as refusal:
             self.aggregator.answer(request, refusal.reply(), lambda reply: self._answer(number, reply, 0))
             return
-        except Unanswered as missing:
-            self._ask(number, missing)
-            return
         waits = handlers.converts(call) or (self.webhooks.present and handlers.is_admitted(request))
-        if self.prompt and not waits:
-            try:
-                self._answer(number, *self._run(call, steps))
-            except Unanswered as missing:
-                self._ask(number, missing)
+        flight.large = flight.outside is not None and self.sizes.is_large(call)
+        if self.prompt and not waits and flight.large:
+            flight.steps = Straight(call, steps)
+            self._advance(number, None)
+        elif self.prompt and not waits:
+            self._answer(number, *self._run(call, steps))
         else:
             flight.steps = Stepwise(handlers, caches, request, call, steps)
             self.kernel.call_at(flight.until_us, self._time_out, number)
@@ -509,29 +514,12 @@ class ApiServer:
         storage, request = self.storage, call.request
         mutating = request.verb not in READS
         storage.writer = writer_of(request)
-        apply = storage.store.apply
-        try:
-            op = next(steps)
-            while True:
-                op = steps.send(apply(op))
-        except StopIteration as stop:
-            reply: Reply = stop.value
-        except Refusal as refusal:
-            reply = refusal.reply(tuple(call.warnings))
-        except RecursionError:
-            reply = nested_too_deep().reply()
+        reply = run_through(call, steps, storage.store.apply)
         if mutating:
-            self._update_lane(request, reply)
+            follow_write(self, request, reply)
+            if call.size:
+                self.sizes.note(call, reply)
         return reply, storage.latency_us(mutating, request.lot)
-
-    def _update_lane(self, request: Request, reply: Reply) -> None:
-        if (item := reply.item) is None:
-            return
-        if request.verb == "update" and request.resource == "leases" and item.key not in self.lanes:
-            # The first update of an elector starts its fast path.
-            self.lane(replace(request, body=None), RENEWAL)
-        if item.key in self.lanes and self.storage.store.get(item.key) is item:
-            self.lanes[item.key].wrote(request, item)
 
     def _answer_from_cache(self, number: int, cached: CachedRead) -> None:
         """Answer once the cache has reached the revision, or refuse if it does not in time."""
@@ -548,26 +536,38 @@ class ApiServer:
         self.caches.when_fresh(cached.cache, cached.rev, when)
 
     def _advance(self, number: int, answer: Answer) -> None:
-        """Continue a request with an answer of a storage that takes time."""
-        flight = self._flights.get(number)
-        if flight is None or flight.steps is None:
+        """Continue a request with an answer of the storage."""
+        flight, ctx = self._flights.get(number), self.ctx
+        if flight is None or flight.steps is None or ctx is None:
             return
-        try:
-            op, ctx = flight.steps.advance(answer), self.ctx
-        except Unanswered as missing:
-            self._ask(number, missing)
+        work = partial(flight.steps.advance, answer)
+        if flight.large:
+            self.kernel.aside.plan(work, lambda found: ctx.run(self._advanced, (number, found)))
+        else:
+            self._advanced((number, outcome.capture(work)))
+
+    def _advanced(self, step: tuple[int, outcome.Maybe[Op | Reply]]) -> None:
+        """Carry out what the next step of a request has asked for."""
+        number, found = step
+        flight, ctx = self._flights.get(number), self.ctx
+        if isinstance(found, outcome.Error):
+            self._recover(number, found.error)
             return
-        except Exception as error:
-            self._recover(number, error)
+        op = found.value
+        if flight is None or ctx is None or flight.steps is None:
             return
         if isinstance(op, Reply):
+            if isinstance(flight.steps, Straight):
+                follow_write(self, flight.request, op)
+            self.sizes.note(flight.steps.call, op)
             self._answer(number, op, 0)
-        elif isinstance(op, Pause) and ctx is not None:
+        elif isinstance(op, Pause):
             ctx.call_later_us(op.us, lambda _: self._advance(number, None))
-        elif isinstance(op, Consult) and ctx is not None and self.webhooks is not None:
-            self.webhooks.consult(
-                op, lambda answer: ctx.run(lambda found: self._advance(number, found), answer)
-            )
+        elif isinstance(op, Consult):
+            self.webhooks.consult(op, partial(ctx.run, partial(self._advance, number)))
+        elif isinstance(flight.steps, Straight) and self.prompt:
+            self.storage.writer = writer_of(flight.request)
+            self._advance(number, self.storage.store.apply(op))
         else:
             self._submit(number, op)
 

@@ -14,7 +14,7 @@ A handler takes `(payload, done)` and calls `done(result)` once, at once or at a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any, Protocol
 
 import msgspec
@@ -62,6 +62,11 @@ class Driver(Protocol):
         ...
 
     @property
+    def long_work(self) -> Sized:
+        """The long work that waits to be done."""
+        ...
+
+    @property
     def now_us(self) -> int:
         """Virtual time."""
         ...
@@ -86,19 +91,30 @@ class Gate:
         self._kernel = kernel
         self._handlers: dict[str, Handler] = {}
         self._unkept: dict[str, Handler] = {}
+        self._reads: dict[str, Callable[[Any], bool]] = {}
         # Read by the kernel before each unit of work.
         self.inbox: deque[tuple[str, Any, Callable[[Any], None]]] = deque()
         self.replay = deque(replay)
         self.journal: Journal = list[Operation]()
 
-    def handle(self, name: str, handler: Handler, unkept: Handler | None = None) -> None:
+    def handle(
+        self,
+        name: str,
+        handler: Handler,
+        unkept: Handler | None = None,
+        reads: Callable[[Any], bool] | None = None,
+    ) -> None:
         """Name the handler of an operation; once each.
 
         unkept: called in its place where the journal cannot keep the operation, default the handler
+        reads: returns True for a payload with which the operation changes nothing, so that it may
+            be applied beside long work; None: it always changes something
         """
         assert name not in self._handlers, name
         self._handlers[name] = handler
         self._unkept[name] = unkept or handler
+        if reads is not None:
+            self._reads[name] = reads
 
     @property
     def waiting(self) -> bool:
@@ -129,14 +145,30 @@ class Gate:
         self._kernel.kick()
 
     def apply(self) -> None:
-        """Apply what waits (called by the driver, between two units of work)."""
+        """Apply what waits, up to an operation that plans long work (called by the driver, between
+        two units of work).
+        """
         while self.replaying_at(self._kernel.steps):
             operation = self.replay.popleft()
             self._kernel.move_to(max(self._kernel.now_us, operation.at_us))
             self._do(operation.name, operation.payload, unheard)
-        while self.inbox:
+        known = len(self._kernel.long_work)
+        while self.inbox and len(self._kernel.long_work) == known:
             name, payload, done = self.inbox.popleft()
             self._do(name, payload, done)
+
+    def apply_reads(self) -> None:
+        """Apply those operations that change nothing, beside long work."""
+        for _ in range(len(self.inbox)):
+            operation = self.inbox.popleft()
+            if self._is_read(operation):
+                self._do(*operation)
+            else:
+                self.inbox.append(operation)
+
+    def _is_read(self, operation: tuple[str, Any, Callable[[Any], None]]) -> bool:
+        reads = self._reads.get(operation[0])
+        return reads is not None and reads(operation[1])
 
     def _do(self, name: str, payload: Any, done: Callable[[Any], None]) -> None:
         kernel = self._kernel

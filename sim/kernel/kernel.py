@@ -31,6 +31,7 @@ import outcome
 import trio
 from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 
+from sim.kernel.aside import Aside
 from sim.kernel.causes import Standing
 from sim.kernel.fast import FAST, FastPaths
 from sim.kernel.gate import Gate, Operation
@@ -82,6 +83,7 @@ class Kernel:
         self.trace = trace if trace is not None else Trace()
         self.standing = Standing(lambda: self.now_us, lambda: self.cause)
         self.network = Network(seed, self.standing)
+        self.aside, self.long_work = (aside := Aside(self)), aside.jobs
         self.gate = Gate(self, replay or [])
         # What a reader of metrics counts; None while there is no reader.
         self.meters: Meters | None = None
@@ -361,6 +363,7 @@ class Kernel:
         """Wake the driver, because there may be work."""
         if self._wakeup is not None:
             self._wakeup.set()
+        self.aside.kick()
 
     def set_rate(self, rate: float) -> None:
         """Virtual seconds per real second: math.inf as fast as possible, 0 paused."""
@@ -423,7 +426,7 @@ class Kernel:
 
     def outside_now_us(self) -> int:
         """The virtual time to show to a person: between events it advances with the rate."""
-        if self._rate in (0, math.inf):
+        if self._rate in (0, math.inf) or self.aside.busy:
             return self.now_us
         paced = self._base_us + int(self._rate * (perf_counter() - self._base_real) * 1_000_000)
         return max(self.now_us, min(paced, self._due_us(), self._until_us))
@@ -470,14 +473,14 @@ class Kernel:
         quota = self._todo or (1 << 60)
         if self._todo:
             limit_us = NEVER_US
-        done = await self._slice(limit_us, quota)
+        done = await self._slice(limit_us, quota) + await self.aside.run()
         self.after_slice()
         if self._todo:
             self._todo = max(0, self._todo - done) if done else 0
             await self._yield()
             return
         limit_us = self._limit_us()  # the goal or the rate may have been set while tasks ran
-        busy = self._starting or self._ready or self._late or self.gate.waiting
+        busy = self._starting or self._ready or self._late or self.gate.waiting or self.long_work
         # The slice ended just before a journalled operation.
         busy = busy or self.gate.replaying_at(self.steps)
         if busy or self._due_us() <= min(limit_us, NEVER_US - 1):
@@ -546,7 +549,7 @@ class Kernel:
         slice.
         """
         heap, ready, late, gate = self._heap, self._ready, self._late, self.gate
-        inbox, replay = gate.inbox, gate.replay
+        inbox, replay, long_work = gate.inbox, gate.replay, self.long_work
         limit_us, done, quota = self._slice_limit_us, self._slice_done, self._slice_quota
         look = min(quota, (done | LOOK) + 1)
         entry: Entry | None = None
@@ -556,6 +559,8 @@ class Kernel:
                 late.clear()
             if inbox or (replay and replay[0].step <= self.steps):
                 gate.apply()
+            if long_work:
+                break
             if ready:
                 entry = ready.popleft()
                 if entry[0].owner.holds(*entry):

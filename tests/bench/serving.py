@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import sysconf
 from pathlib import Path
@@ -71,11 +71,14 @@ class Server:
 
 
 @contextmanager
-def served(*arguments: str) -> Iterator[Server]:
-    """A server that is ended afterwards."""
+def served(*arguments: str, program: Sequence[str] = ("sim.app.cli.main",)) -> Iterator[Server]:
+    """A server that is ended afterwards.
+
+    program: the module that serves, and its own arguments
+    """
     with tempfile.TemporaryDirectory() as folder:
         config, log = Path(folder, "config"), Path(folder, "log")
-        command = [sys.executable, "-m", "sim.app.cli.main", "serve", *arguments]
+        command = [sys.executable, "-m", *program, "serve", *arguments]
         command += ["--naming", "kubernetes", "--port", "0", "--client-config", str(config)]
         with log.open("w") as errors:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from actors.apiserver.ports import FastPathServer, writer_of
 from sim.api.ownership import managed as ownership
 from sim.api.schema.resource import Resource
@@ -58,6 +60,21 @@ def find_open_lane(server: LeaseServer, request: Request, path: tuple[str, ...])
         return None
     lane = server.lanes.get(server.scheme.key("leases", request.namespace, request.name))
     return lane if lane is not None and lane.is_open(request) else None
+
+
+def follow_write(server: LeaseServer, request: Request, reply: Reply) -> None:
+    """Let the fast path of an object follow an ordinary write of it.
+
+    The first update of an elector starts its fast path.
+    """
+    if (item := reply.item) is None:
+        return
+    lanes = server.lanes
+    if request.verb == "update" and request.resource == "leases" and item.key not in lanes:
+        if server.kernel.fast.leases:
+            offer_lane(server, replace(request, body=None), RENEWAL)
+    if item.key in lanes and server.storage.store.get(item.key) is item:
+        lanes[item.key].wrote(request, item)
 
 
 class Lane:

@@ -1,4 +1,4 @@
-"""A request on a storage that takes its time: it sends one storage operation after the other.
+"""A request in steps: the operations of its verb are carried out one after the other.
 
 Turns the steps of a verb into operations for the storage, and the storage's answers into the next
 operation or the reply.  A write is prepared from what the watch cache shows, and costs one
@@ -13,6 +13,7 @@ Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher/cacher.go (GuaranteedUpda
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from actors.apiserver.caches.watch_caches import Caches
@@ -33,8 +34,46 @@ def _updates(request: Request) -> bool:
     return request.verb in ("update", "patch") or request.subresource == "binding"
 
 
+def run_through(call: Call, steps: Steps, apply: Callable[[Op], Answer]) -> Reply:
+    """The reply to a request on a prompt storage."""
+    try:
+        op = next(steps)
+        while True:
+            op = steps.send(apply(op))
+    except StopIteration as stop:
+        reply: Reply = stop.value
+        return reply
+    except Refusal as refusal:
+        return refusal.reply(tuple(call.warnings))
+    except RecursionError:
+        return nested_too_deep().reply()
+
+
+class Straight:
+    """The execution of one request on a prompt storage, one piece of work after the other.
+
+    call: of its run
+    """
+
+    def __init__(self, call: Call, steps: Steps) -> None:
+        self.call = call
+        self._steps = steps
+
+    def advance(self, answer: Answer) -> Op | Reply:
+        """Take an answer of the storage (None: begin); return the next operation, or the reply."""
+        try:
+            return self._steps.send(answer)
+        except StopIteration as stop:
+            reply: Reply = stop.value
+        except Refusal as refusal:
+            reply = refusal.reply(tuple(self.call.warnings))
+        except RecursionError:
+            reply = nested_too_deep().reply()
+        return reply
+
+
 class Stepwise:
-    """The execution of one request.
+    """The execution of one request on a storage that takes its time.
 
     call, steps: of its first run
     """
@@ -45,7 +84,7 @@ class Stepwise:
         self._handlers = handlers
         self._caches = caches
         self._request = request
-        self._call = call
+        self.call = call
         self._steps = steps
         self._key = call.key
         self._guesses = _updates(request)
@@ -62,7 +101,7 @@ class Stepwise:
             except StopIteration as stop:
                 reply: Reply = stop.value
             except Refusal as refusal:
-                reply = refusal.reply(tuple(self._call.warnings))
+                reply = refusal.reply(tuple(self.call.warnings))
             except RecursionError:
                 reply = nested_too_deep().reply()
             else:
@@ -76,8 +115,8 @@ class Stepwise:
                 return reply
             self._guesses = self._guessed = False  # what the cache showed may be out of date
             try:
-                self._call = self._handlers.call(self._request)
-                self._steps, answer = self._handlers.steps(self._call), None
+                self.call = self._handlers.call(self._request)
+                self._steps, answer = self._handlers.steps(self.call), None
             except Refusal as refusal:
                 return refusal.reply()
 
@@ -88,7 +127,7 @@ class Stepwise:
         known, self._known = self._known, None
         if known is not None:
             return known
-        cache = self._caches.of(self._call.resource)
+        cache = self._caches.of(self.call.resource)
         if not self._guesses or self._wrote or cache.direct or not self._caches.ready:
             return None
         item = cache.get(self._key)

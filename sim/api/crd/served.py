@@ -22,6 +22,8 @@ from hashlib import sha256
 from itertools import count
 from typing import Any, NamedTuple
 
+import msgspec
+
 from sim.api.crd.structural import Structural, ownership_node, structural
 from sim.api.crd.versions import version_order
 from sim.api.kinds import custom as custom_kinds
@@ -55,6 +57,9 @@ class Column(NamedTuple):
     format: str = ""
     description: str = ""
     priority: int = 0
+
+
+DEMANDING = 64 * 1024  # bytes of a definition
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +102,11 @@ class CustomResource(Resource):
     def has_rules(self) -> bool:
         """Return True if the schema has validation rules."""
         return self.structure.has_rules()
+
+    @cached_property
+    def is_demanding(self) -> bool:
+        """Return True if a small object can make much work: by rules, or by the size of the schema."""
+        return self.has_rules or len(msgspec.json.encode(self.definition)) > DEMANDING
 
     @cached_property
     def schema(self) -> SchemaNode:

@@ -191,6 +191,7 @@ class Call:
     sent: of the body of a create or update
     operation_options: of a deletion, as webhooks see them
     collected: True if the object is deleted as one of a collection
+    size: bytes of the object that a client outside writes, 0 before it is written
     """
 
     request: Request
@@ -203,6 +204,7 @@ class Call:
     sent: fieldvalidation.Sent | None = None
     operation_options: Obj | None = None
     collected: bool = False
+    size: int = 0
 
     @property
     def key(self) -> str:
@@ -392,7 +394,10 @@ def connected(call: Call, opts: Obj) -> Generator[Op, Answer, None]:
 
 def check_size(call: Call, obj: Obj) -> None:
     """Raises if an object is larger than the storage accepts."""
-    if call.from_outside and len(msgspec.json.encode(obj)) > STORED_MAX:
+    if not call.from_outside:
+        return
+    call.size = len(msgspec.json.encode(obj))
+    if call.size > STORED_MAX:
         raise internal("etcdserver: request is too large")
 
 

@@ -215,10 +215,9 @@ async def served(
     context = server_context(authority.server(hosts), trusted)
     address = f"{reached_at(host)}:{port}"
     front = make_front(cluster, everyone, address, files, (authority.pem,), front_proxy=front_proxy)
-    webhook = make_webhook(cluster)
     try:
         async with trio.open_nursery() as nursery:
-            if webhook is not None:
+            if (webhook := make_webhook(cluster)) is not None:
                 nursery.start_soon(webhook.run)
             sender = OutsideSender(cluster.kernel.gate, cluster.receivers)
             await nursery.start(sender.run)
@@ -233,7 +232,8 @@ async def served(
             url = f"https://{reached_at(host)}:{port}"
             for token, each in with_token.items():
                 write_client_config(each.path, each.user(names), url, authority, token)
-            yield url
+            with cluster.kernel.aside.on_threads():
+                yield url
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         if len(group.exceptions) > 1:

@@ -43,6 +43,7 @@ BACKLOG_MAX = 10_000
 TAKE = 1000
 READS = ("get", "list", "watch")
 NOT_KEPT = "the journal of this server cannot be written, so requests that change something are refused"
+_READ_PARTS = ("", "status", "scale")
 LINE_MAX = 200  # characters of an error's text in a log line
 _FIELDS = (
     "verb",
@@ -164,6 +165,13 @@ class OutsideEndpoint(Protocol):
     def forget(self, respond: Callable[[Reply], None]) -> None:
         """The reply is no longer needed."""
         ...
+
+
+def _is_read(payload: list[Any]) -> bool:
+    """True for a packed request that changes nothing: a get or a list."""
+    fields = payload[0]
+    verb, subresource = fields[_FIELDS.index("verb")], fields[_FIELDS.index("subresource")]
+    return verb in ("get", "list") and subresource in _READ_PARTS
 
 
 def pack(request: Request) -> list[Any]:
@@ -288,7 +296,7 @@ class Gateway:
         self._opened = 0
         self._asked = 0
         self._waiting: dict[int, tuple[OutsideEndpoint, Callable[[Reply], None]]] = {}
-        kernel.gate.handle("request", self._request, self._request_unkept)
+        kernel.gate.handle("request", self._request, self._request_unkept, _is_read)
         kernel.gate.handle("request-gone", self._request_gone)
         kernel.gate.handle("watch-stop", self._watch_stop)
         kernel.gate.handle("forward", self._forward, self._forward_unkept)

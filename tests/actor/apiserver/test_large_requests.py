@@ -1,0 +1,96 @@
+"""Writes of much content: they are done aside, beside reads of other clients, and a replay agrees."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import trio
+
+from actors.apiserver.lifecycle.sizes import LARGE
+from actors.apiserver.lifecycle.stepwise import Straight
+from sim.kernel import Operation
+from tests.actor.test_http import MAPS, config_map, served
+
+PATIENCE_S = 20.0
+
+
+def large(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "data": {"k": "v" * (LARGE + 1)}}
+
+
+async def test_get_is_answered_while_a_large_create_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, answered = trio.Event(), threading.Event()
+    token = trio.lowlevel.current_trio_token()
+    advance = Straight.advance
+
+    def held(self: Straight, answer: Any) -> Any:
+        token.run_sync_soon(begun.set)
+        assert answered.wait(PATIENCE_S)
+        return advance(self, answer)
+
+    monkeypatch.setattr(Straight, "advance", held)
+    async with served(pace=1) as (cluster, client):
+        cluster.kernel.aside.threads = trio.CapacityLimiter(1)
+        codes = []
+
+        async def create() -> None:
+            codes.append((await client.post(MAPS, json=large("a"))).status_code)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(create)
+            await begun.wait()
+            assert (await client.get(f"{MAPS}/a")).status_code == 404
+            assert codes == []
+            answered.set()
+        assert codes == [201]
+        assert (await client.get(f"{MAPS}/a")).status_code == 200
+
+
+async def test_small_patch_of_a_large_object_is_done_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+    advance = Straight.advance
+
+    def seen(self: Straight, answer: Any) -> Any:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return advance(self, answer)
+
+    monkeypatch.setattr(Straight, "advance", seen)
+    label = {"metadata": {"labels": {"a": "b"}}}
+    merge = {"Content-Type": "application/merge-patch+json"}
+    async with served() as (cluster, client):
+        cluster.kernel.aside.threads = trio.CapacityLimiter(1)
+        for obj, aside in ((config_map("small"), False), (large("large"), True)):
+            assert (await client.post(MAPS, json=obj)).status_code == 201
+            threads.clear()
+            at = f"{MAPS}/{obj['metadata']['name']}"
+            assert (await client.patch(at, json=label, headers=merge)).status_code == 200
+            assert bool(threads) is aside
+            assert True not in threads
+        await client.delete(f"{MAPS}/large")
+        await client.post(MAPS, json=config_map("large"))
+        threads.clear()
+        assert (await client.patch(f"{MAPS}/large", json=label, headers=merge)).status_code == 200
+        assert threads == []
+
+
+async def test_journal_with_large_requests_replays_to_the_same_trace() -> None:
+    async def record(replay: list[Operation] | None) -> tuple[str, list[Operation]]:
+        async with served(replay=replay) as (cluster, client):
+            kernel = cluster.kernel
+            if replay is None:
+                kernel.aside.threads = trio.CapacityLimiter(1)
+                async with trio.open_nursery() as nursery:
+                    for n in range(6):
+                        obj = large(f"a{n}") if n % 2 else config_map(f"a{n}")
+                        nursery.start_soon(lambda obj: client.post(MAPS, json=obj), obj)
+                        nursery.start_soon(client.get, f"{MAPS}/a{n}")
+                await client.put(f"{MAPS}/a1", json=large("a1") | {"immutable": True})
+            kernel.set_rate(float("inf"))
+            await kernel.run_until(1_000_000)
+            return kernel.trace.sha256(), list(kernel.gate.journal)
+
+    recorded, journal = await record(None)
+    replayed, _ = await record(journal)
+    assert replayed == recorded
