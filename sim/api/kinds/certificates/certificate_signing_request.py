@@ -16,6 +16,7 @@ from binascii import Error as BadBase64
 from collections.abc import Callable
 from typing import NamedTuple
 
+from sim.api.go.differences import difference
 from sim.api.go.printing import GoValue
 from sim.api.kinds.certificates.pem import certificate_problem, check_signature, parse_request
 from sim.api.kinds.common import text
@@ -273,6 +274,15 @@ def _condition_errors(conditions: list[Obj], allowed: _Allowed) -> Errors:
     return errors
 
 
+def _changed_conditions(new: Obj, old: Obj, kind: str) -> str:
+    """The difference of the conditions of a type; "" if there is none."""
+    after, before = (
+        [each for each in get_in(obj, ("status", "conditions")) or () if each.get("type") == kind]
+        for obj in (new, old)
+    )
+    return difference("[]certificates.CertificateSigningRequestCondition", before or None, after or None)
+
+
 def _validate_update(new: Obj, old: Obj, approving: bool = False, issuing: bool = False) -> Errors:
     """Errors of an update.
 
@@ -288,6 +298,9 @@ def _validate_update(new: Obj, old: Obj, approving: bool = False, issuing: bool 
         for type in (APPROVED, DENIED):
             if counts[type] > 0:
                 errors.append(forbidden(at, f'updates may not add a condition of type "{type}"'))
+            elif counts[type] == 0 and (changes := _changed_conditions(new, old, type)):
+                detail = f'updates may not modify a condition of type "{type}"\n{changes}'
+                errors.append(forbidden(at, detail))
     before, after = (get_in(obj, ("status", "certificate")) or "" for obj in (old, new))
     if before != after:
         if not issuing:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 
+from sim.api.go.differences import difference
 from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
@@ -95,8 +96,10 @@ def _validate_update(new: Obj, old: Obj, for_one_pod: bool = False) -> Errors:
     spec, before = new["spec"], old["spec"]
     for_one_pod = for_one_pod or FOR_ONE_POD in (before.get("accessModes") or ())
     errors = _validate_create(new, for_one_pod) + _errors(new, for_one_pod)
-    if _sources(spec, before) != _sources(before, before):
-        errors.append(forbidden(_SOURCE_AT, f"{_SOURCE_AT} is immutable after creation\n"))
+    sources, had = _sources(spec, before), _sources(before, before)
+    if sources != had:
+        changes = difference("core.PersistentVolumeSource", had, sources)
+        errors.append(forbidden(_SOURCE_AT, f"{_SOURCE_AT} is immutable after creation\n{changes}"))
     errors += immutable("volumeMode", spec.get("volumeMode"), before.get("volumeMode"))
     affinity = before.get("nodeAffinity")
     if affinity is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import partial
 
+from sim.api.go.differences import difference
 from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
@@ -138,7 +139,7 @@ def _validate_update(new: Obj, old: Obj, gates: Collection[str] = ()) -> Errors:
     if is_on(gates, RETROACTIVE_CLASS) and _may_get_class(new, old):
         was["storageClassName"] = spec["storageClassName"]
     if _takes_annotated_class(new, old):
-        was["storageClassName"] = spec["storageClassName"]
+        del now["storageClassName"]
     else:
         errors += _class_annotation_errors(new, old)
     size, floor = (
@@ -148,7 +149,8 @@ def _validate_update(new: Obj, old: Obj, gates: Collection[str] = ()) -> Errors:
     if get_in(new, ("status", "phase")) == "Bound" and resources.get("requests"):
         now["resources"] = {**resources, "requests": {**resources["requests"], "storage": floor}}
     if was != now:
-        errors.append(forbidden("spec", _FORBIDDEN))
+        changes = difference("core.PersistentVolumeClaimSpec", was, now)
+        errors.append(forbidden("spec", _FORBIDDEN + changes))
     if quantity_nano(size) < quantity_nano(floor):
         detail = "field can not be less than previous value"
         recovers = is_on(gates, RECOVER_EXPANSION)

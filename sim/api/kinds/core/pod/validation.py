@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.api.go.differences import difference
 from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import INTERNAL, Errors, FieldError, duplicate, forbidden, invalid, required
@@ -26,6 +27,7 @@ _UPDATE_FORBIDDEN = (
     " `spec.activeDeadlineSeconds`, `spec.tolerations` (only additions to existing tolerations) or"
     " `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n"
 )
+_FREE = ("activeDeadlineSeconds", "tolerations")  # fields with rules of their own
 
 
 # --- create ---------------------------------------------------------------------------------------
@@ -137,8 +139,11 @@ def _spec_update(spec: Obj, before: Obj) -> Errors:
         return errors + wrong
     errors += wrong
     errors += _tolerations_update(spec.get("tolerations") or [], before.get("tolerations") or [])
-    if _fixed(spec, before) != _fixed(before, before):
-        errors.append(forbidden("spec", _UPDATE_FORBIDDEN))
+    kept = _fixed(before, before)
+    if (now := _fixed(spec, before)) != kept:
+        free = {key: before[key] for key in _FREE if key in before}
+        changes = difference("core.PodSpec", before, {**now, **free})
+        errors.append(forbidden("spec", _UPDATE_FORBIDDEN + changes))
     return errors
 
 
@@ -171,7 +176,7 @@ def _tolerations_update(new: list[Obj], old: list[Obj]) -> Errors:
 
 def _fixed(spec: Obj, before: Obj) -> Obj:
     """The spec without what an update may change, and with the images of `before`."""
-    out = {k: v for k, v in spec.items() if k not in ("activeDeadlineSeconds", "tolerations")}
+    out = {k: v for k, v in spec.items() if k not in _FREE}
     for kind in ("containers", "initContainers"):
         if spec.get(kind):
             out[kind] = [
@@ -196,7 +201,9 @@ def validate_ephemeral(new: Obj, old: Obj) -> Errors:
         if name not in now:
             errors.append(forbidden(field, f'existing ephemeral containers "{name}" may not be removed\n'))
         elif now[name] != container:
-            errors.append(forbidden(field, f'existing ephemeral containers "{name}" may not be changed\n'))
+            changes = difference("core.EphemeralContainer", container, now[name])
+            detail = f'existing ephemeral containers "{name}" may not be changed\n{changes}'
+            errors.append(forbidden(field, detail))
     return errors
 
 

@@ -7,6 +7,8 @@ from base64 import b64encode
 import pytest
 
 from sim.api.kinds.tables import row
+from sim.api.kinds.validation import validate_update
+from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj, Reply, UserInfo
 from sim.ident import NAMES
 from tests.unit.sim.api.golden_api import Api, whole
@@ -84,6 +86,18 @@ def test_approval_conditions_are_only_added_through_approval(
     patched(api, "/approval", conditions=[{"type": "Approved", "status": "True"}])
     refused = patched(api, subresource, conditions=conditions)
     assert refused.code == 422 and text in refused.message
+
+
+def test_approval_condition_is_not_modified_by_others() -> None:
+    resource = Scheme(NAMES["kubernetes"]).resource("certificatesigningrequests")
+    old, new = (
+        {**csr(), "status": {"conditions": [{"type": "Approved", "status": "True", "reason": reason}]}}
+        for reason in ("a", "b")
+    )
+    details = [error.detail for error in validate_update(resource, new, old, "")]
+    head = 'updates may not modify a condition of type "Approved"\n'
+    assert head + "  []certificates.CertificateSigningRequestCondition{\n" in "".join(details)
+    assert '+ \t\tReason:             "b",' in "".join(details).splitlines()
 
 
 def test_certificate_is_set_once_and_must_be_a_certificate(api: Api) -> None:

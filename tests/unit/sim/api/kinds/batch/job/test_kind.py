@@ -27,10 +27,10 @@ def test_update_of_completions_or_template_is_refused() -> None:
     old = made("jobs", {"template": TEMPLATE, "completions": 2})
     template = {**old["spec"]["template"], "spec": {**old["spec"]["template"]["spec"], "nodeName": "n"}}
     new = {**old, "spec": {**old["spec"], "completions": 3, "template": template}}
-    assert [text.partition(":")[0] for text in problems("jobs", new, old)] == [
-        "spec.completions",
-        "spec.template",
-    ]
+    found = problems("jobs", new, old)
+    assert [text.partition(":")[0] for text in found] == ["spec.completions", "spec.template"]
+    assert 'Invalid value: core.PodTemplateSpec{ObjectMeta:v1.ObjectMeta{Name:""' in found[1]
+    assert 'NodeName:"n"' in found[1]
 
 
 def test_template_that_always_restarts_is_refused() -> None:

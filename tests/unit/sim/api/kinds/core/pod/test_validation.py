@@ -50,7 +50,20 @@ def test_pod_update_may_change_images_tolerations_and_deadline_only():
     assert to(containers=[container, {**container, "name": "d"}]) == [
         "spec.containers: Forbidden: pod updates may not add or remove containers"
     ]
-    assert to(hostname="h")[0].startswith("spec: Forbidden: pod updates may not change fields other than")
+    (refused,) = to(hostname="h", activeDeadlineSeconds=5)
+    assert refused.startswith("spec: Forbidden: pod updates may not change fields other than")
+    marked = [line.replace(" ", "") for line in refused.splitlines() if line[0] in "+-"]
+    assert marked == ['-\tHostname:"",', '+\tHostname:"h",']  # the deadline may change
+
+
+def test_changed_ephemeral_container_is_refused_with_the_difference() -> None:
+    held = {"name": "e", "image": "i", "imagePullPolicy": "Always", "terminationMessagePolicy": "File"}
+    old = made("pods")
+    old = {**old, "spec": {**old["spec"], "ephemeralContainers": [held]}}
+    new = {**old, "spec": {**old["spec"], "ephemeralContainers": [{**held, "image": "j"}]}}
+    (refused,) = updated("pods", new, old, "ephemeralcontainers")
+    assert 'existing ephemeral containers "e" may not be changed\n  core.EphemeralContainer{' in refused
+    assert '+ \t\tImage:   "j",' in refused.splitlines()
 
 
 def test_container_that_ended_for_good_may_not_run_again():
