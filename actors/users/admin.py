@@ -95,9 +95,10 @@ class EvictAll:
 
 @dataclass(frozen=True, slots=True)
 class SeizeLease:
-    """Write another holder into the leader election lease of a component."""
+    """Write another holder into the leader election lease `name` of a namespace."""
 
-    component: str
+    namespace: str
+    name: str
     holder: str
 
 
@@ -156,9 +157,9 @@ class Admin:
         for command in queued:
             self.do(command)
 
-    def seize_lease(self, component: str, holder: str) -> None:
-        """Begin to write another holder into the lease of a component's leader."""
-        self.do(SeizeLease(component, holder))
+    def seize_lease(self, namespace: str, name: str, holder: str) -> None:
+        """Begin to write another holder into the lease of a leader."""
+        self.do(SeizeLease(namespace, name, holder))
 
     def do(self, command: Command) -> None:
         """Start a command."""
@@ -186,8 +187,8 @@ class Admin:
                 await self._patch(command)
             case EvictAll():
                 await self._evict_all(command)
-            case SeizeLease(component, holder):
-                await self._seize(component, holder)
+            case SeizeLease(namespace, name, holder):
+                await self._seize(namespace, name, holder)
             case Cordon(nodes, on):
                 for node in nodes:
                     await self._cordon(node, on)
@@ -385,16 +386,11 @@ class Admin:
         named = await self._named("evict", pods, namespace, command.name, selector, command.drawn)
         await self._ctx.gather(*[lambda found=found: evict(found) for found in named])
 
-    async def _seize(self, component: str, holder: str) -> None:
+    async def _seize(self, namespace: str, name: str, holder: str) -> None:
         now = format_micro_time(self._wall_us())
         patch = {"spec": {"holderIdentity": holder, "acquireTime": now, "renewTime": now}}
-        names = self._names
-        reply = await self._persist(
-            lambda: self.client.patch(
-                "leases", names.system_namespace, names.component(component), patch, kind="merge"
-            )
-        )
-        self.note("seize", f"leases/{names.component(component)}", reply)
+        reply = await self._persist(lambda: self.client.patch("leases", namespace, name, patch, kind="merge"))
+        self.note("seize", f"leases/{name}", reply)
 
     def _wall_us(self) -> int:
         assert self._ctx is not None

@@ -59,6 +59,7 @@ from sim.app.parts.given import check_object, node_spec
 from sim.app.parts.machine_watch import MachineWatch
 from sim.app.parts.observers import present, subscribed
 from sim.app.parts.overview import counted, named, overview
+from sim.app.parts.refused_leases import refused_leases
 from sim.app.parts.signing import SigningAuthorities
 from sim.app.parts.storage import add_drivers
 from sim.app.parts.webhooks import Convert, Decide, converting
@@ -162,7 +163,9 @@ class Cluster:
             self.kernel.network.impose(NetworkRule("latency", None, None, low_us=low, high_us=high))
         self.storage = Storage(self.kernel)
         self._follow_definitions()
-        Chronicle(self.kernel, self.scheme, self.storage.store.subscribe)
+        elections = self.options.election_leases.values()
+        namespaces = sorted({self.names.system_namespace, *(namespace for namespace, _ in elections)})
+        Chronicle(self.kernel, self.scheme, self.storage.store.subscribe, namespaces)
         self.api_servers: dict[str, ApiServer] = {}
         self.nodes: dict[str, Node] = {}
         self.storage_drivers = StorageDrivers(one.driver for one in plan.storage)
@@ -174,6 +177,7 @@ class Cluster:
         self.node_clients = NodeClients(self.scheme, self.names, self.connect)
         self._boots = Boots(self.kernel, plan.boot_us, is_held=bool(plan.established))
         self._made, self._alive = 0, False
+        self._refused_leases: list[str] = []
         self.machine_watch = MachineWatch(self.kernel, self.nodes, self.faults)
         self._plane = ControlPlane(self)
         self._adoption = None if plan.adoption is None else Adoption(self, plan.adoption)
@@ -228,6 +232,7 @@ class Cluster:
             try:
                 self.supervisor = Supervisor(self.kernel, nursery)
                 self.supervisor.on_start = partial(process_started, self.faults)
+                self._refused_leases = refused_leases(self.kernel)
                 self._start()
                 nursery.start_soon(self.kernel.run)
                 self._alive = True
@@ -469,8 +474,14 @@ class Cluster:
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """The commands of the admin that had no effect, and why."""
-        return tuple(self.admin.refused)
+        """The commands of the admin that had no effect, and the leases that candidates for leader
+        were refused, each with the reason.
+        """
+        return (*self.admin.refused, *self._refused_leases)
+
+    def election_lease(self, component: str) -> tuple[str, str]:
+        """Namespace and name of the Lease by which the replicas of a component elect their leader."""
+        return self.options.election_leases[component]
 
     def request(self, verb: str, resource: str, namespace: str = "", name: str = "", **more: Any) -> Reply:
         """The reply of an API server to a request of the administrator, at this instant."""
@@ -579,8 +590,7 @@ class Cluster:
             return name
         part = name.removesuffix("-leader")
         # The lease is read from the storage: perhaps no API server runs.
-        key = self.scheme.key("leases", self.names.system_namespace, self.names.component(part))
-        lease = self.storage.store.get(key)
+        lease = self.storage.store.get(self.scheme.key("leases", *self.election_lease(part)))
         found = "" if lease is None else holder_of(lease.obj["spec"]).split("_")[0]
         return found if found in self.supervisor.actors else f"{part}-0"
 

@@ -9,10 +9,17 @@ from __future__ import annotations
 from sim.app.endless import endless_jobs
 from sim.app.foregone import foregone
 from sim.app.options import idle_options
+from sim.app.parts.refused_leases import unled_components
 from sim.app.provisioners import unprovisioned
 from sim.scenario.plan.plan import Plan
 
 
 def notes_of(plan: Plan) -> list[str]:
     """All notes about a plan."""
-    return [*idle_options(plan.cluster), *endless_jobs(plan), *unprovisioned(plan), *foregone(plan)]
+    return [
+        *idle_options(plan.cluster),
+        *unled_components(plan),
+        *endless_jobs(plan),
+        *unprovisioned(plan),
+        *foregone(plan),
+    ]

@@ -65,6 +65,15 @@ class ClusterOptions:
     metrics: Mapping[str, MetricsFlags]
     off: frozenset[tuple[str, str, str]] = frozenset()
 
+    @property
+    def election_leases(self) -> dict[str, tuple[str, str]]:
+        """Namespace and name of the Lease by which the replicas of each component elect a leader."""
+        both = {"controller-manager": self.controller_manager, "scheduler": self.scheduler}
+        return {
+            part: (flags.leader_elect_resource_namespace, flags.leader_elect_resource_name)
+            for part, flags in both.items()
+        }
+
 
 def check_options(plan: ClusterPlan) -> ClusterOptions:
     """Parse and check all flags.  Raises InputError."""

@@ -54,7 +54,8 @@ class Outside(NamedTuple):
 class Result:
     """The outcome of one run.
 
-    refused: commands of the scenario without effect, and why
+    refused: commands of the scenario without effect, and leases that candidates for leader were
+        refused, each with the reason
     as_served: True if a replay has the trace of the served cluster; None if that is unknown
     metrics: those of the components at the end, as Prometheus reads them, of a metered run
     """
@@ -312,7 +313,7 @@ async def _run(
         trace.sha256(),
         tuple(checker.verdicts(plan.duration_us)),
         timeline,
-        tuple(cluster.admin.refused),
+        cluster.refused,
         trace.sha256() == served_sha256 if served_sha256 else None,
         metrics=text,
     )

@@ -28,7 +28,8 @@ class LoseLease(Action):
 
     def begin(self, stage: Stage, step: str) -> None:
         """Write the holder by an API request."""
-        stage.cluster.admin.seize_lease(self.component, self.holder)
+        namespace, name = stage.cluster.election_lease(self.component)
+        stage.cluster.admin.seize_lease(namespace, name, self.holder)
 
 
 def _check(_: Context, given: LoseLeaseParameters) -> LoseLease:

@@ -12,7 +12,7 @@ depends only on the objects.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import compress
 from operator import ne
 from typing import Any
@@ -91,9 +91,15 @@ def workload_facts(workload: Obj) -> Facts:
 
 
 class Chronicle:
-    """Records the notable changes of one store.  `subscribe`: the store's method"""
+    """Records the notable changes of one store.
 
-    def __init__(self, kernel: Kernel, scheme: Scheme, subscribe: Store) -> None:
+    subscribe: the store's method
+    lease_namespaces: those that hold the leases of leaders
+    """
+
+    def __init__(
+        self, kernel: Kernel, scheme: Scheme, subscribe: Store, lease_namespaces: Sequence[str]
+    ) -> None:
         self._kernel = kernel
         self._kind = kernel.kind("change", "key", "what", "before", "after")
         self._watch(subscribe, scheme.resource("pods").prefix, POD, pod_facts)
@@ -101,8 +107,8 @@ class Chronicle:
         for resource in WORKLOADS:
             self._watch(subscribe, scheme.resource(resource).prefix, WORKLOAD, workload_facts)
         # Only leases of leaders: those of nodes change by heartbeats.
-        leases = f"{scheme.resource('leases').prefix}{scheme.names.system_namespace}/"
-        self._watch(subscribe, leases, LEASE, lease_facts)
+        for namespace in lease_namespaces:
+            self._watch(subscribe, f"{scheme.resource('leases').prefix}{namespace}/", LEASE, lease_facts)
 
     def _watch(
         self,

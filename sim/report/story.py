@@ -28,7 +28,7 @@ SYSTEM_NAMESPACE = "-system"  # the end of its name in every naming set
 NODE_PREFIX = "//nodes//"
 LONG_US = SECOND  # a link that took this long may have waited for something
 AMOUNTS = tuple(name for fault in FAULTS for name in fault.amounts)
-UPHEAVALS = ("take-over", "lost-lease")
+UPHEAVALS = ("take-over", "lost-lease", "refused-lease")
 STEPS = ("step", "step-end")
 MEANWHILE_MAX = 4
 DELETED, CREATED, REMOVED = "deleted", "created", "removed"
@@ -493,6 +493,8 @@ def _decision(values: Values) -> str:
             return f"evicts {target}: {why.get('message') or 'its time on a tainted node is over'}"
         case "take-over":
             return f"takes over {target}: {why['holder'].partition('_')[0]} has not renewed it {silent}"
+        case "refused-lease":
+            return f"cannot lead: is refused {target}: {why['message']}"
         case "lost-lease":
             return f"stops leading: could not renew {target} {silent}"
         case "relist":

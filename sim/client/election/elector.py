@@ -173,6 +173,7 @@ class LeaderElector:
         self._ticking_us = -1
         self._nap: tuple[Timer, Then] | None = None
         self._naps = 0  # number of pauses so far
+        self._refusal = ""  # the last reply's message, if it refused the lease
         self._on_new_leader = on_new_leader
 
     @property
@@ -560,8 +561,17 @@ class LeaderElector:
     def _awaited(self, on_reply: OnReply) -> OnReply:
         era = self._era
 
-        def told(reply: Reply) -> None:
+        def take(reply: Reply) -> None:
             if era == self._era:
+                self._note_refusal(reply)
                 on_reply(reply)
 
-        return told
+        return take
+
+    def _note_refusal(self, reply: Reply) -> None:
+        """Record that the API refuses this candidate the lease, once for each reason in a row."""
+        refusal = reply.message if reply.reason == "Forbidden" else ""
+        if refusal and refusal != self._refusal:
+            target = "leases/" + "/".join(self._lease)
+            self._ctx.decided("refused-lease", target, {"message": refusal})
+        self._refusal = refusal

@@ -141,8 +141,8 @@ class AdminTarget(Protocol):
         """Begin a command of `actors.users`."""
         ...
 
-    def seize_lease(self, component: str, holder: str) -> None:
-        """Write another holder into the lease of a component's leader."""
+    def seize_lease(self, namespace: str, name: str, holder: str) -> None:
+        """Write another holder into the lease of a leader."""
         ...
 
     def generate(self, name: str, spec: Any) -> Any:
@@ -179,6 +179,10 @@ class Target(Protocol):
 
     kernel: Kernel
     supervisor: Supervisor
+
+    def election_lease(self, component: str) -> tuple[str, str]:
+        """Namespace and name of the Lease by which the replicas of a component elect their leader."""
+        ...
 
     @property
     def nodes(self) -> Mapping[str, NodeTarget]:
