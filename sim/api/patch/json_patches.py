@@ -62,20 +62,29 @@ def _unprocessable() -> PatchError:
 
 
 def merge_patch(target: Json, patch: Json) -> Json:
-    """The target with the patch applied: maps merge, null removes, any other value replaces."""
+    """The target with the patch applied: maps merge, null removes, any other value replaces.
+
+    A value that takes the place of a map stands as it is.  All others lose the nulls of their maps,
+    however deep these are in lists.
+    """
+    if not isinstance(target, dict):
+        return _without_nulls(patch)
     if not isinstance(patch, dict):
         return patch
-    if not isinstance(target, dict):
-        target = {}
     out = dict(target)
     for key, value in patch.items():
         if value is None:
             out.pop(key, None)
-        elif isinstance(value, dict):
-            out[key] = merge_patch(out.get(key), value)
         else:
-            out[key] = value
+            out[key] = merge_patch(out.get(key), value)
     return out
+
+
+def _without_nulls(value: Json) -> Json:
+    """A value without the keys of its maps that hold null; the nulls of lists stay."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(below) for key, below in value.items() if below is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def check_merge_patch(patch: Json) -> None:

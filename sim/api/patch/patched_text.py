@@ -15,23 +15,25 @@ from typing import Any
 
 from sim.api.go.escapes import escaped
 from sim.api.go.order import field_places
-from sim.api.patch.json_patches import pointed
+from sim.api.patch.json_patches import json_patch, merge_patch, pointed
 from sim.api.schema.field_schemas import SchemaNode
 from sim.api.types import Json, Obj
 
 
-def patched_text(out: Json, patch: Json) -> str:
-    """The text of a patched object.
+def patched_text(original: Json, patch: Json) -> str:
+    """The text of an object after a patch.
 
-    out: the result for an original `in_go_order`
+    original: the object before, `in_go_order`
     patch: operations of a JSON patch, or a merge patch
     """
     touched: dict[int, Any] = {}
     if isinstance(patch, list):
+        out = json_patch(original, patch)
         for operation in patch:
             _touch_pointed(out, operation or {}, touched)
     else:
-        _touch_merged(out, patch, touched)
+        out = merge_patch(original, patch)
+        _touch_merged(original, patch, out, touched)
     text = json.dumps(_sorted(out, touched), separators=(",", ":"), ensure_ascii=False)
     return escaped(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
@@ -53,20 +55,37 @@ def in_go_order(node: SchemaNode | None, value: Json) -> Json:
 
 
 def _touch_pointed(out: Json, operation: Obj, touched: dict[int, Any]) -> None:
-    """Notes the containers that an operation has passed."""
-    for field in ("path", "from"):
+    """Notes the containers that an operation has passed; only `copy` and `move` look at `from`."""
+    fields = ("path", "from") if operation.get("op") in ("copy", "move") else ("path",)
+    for field in fields:
         path = operation.get(field)
         for container in pointed(out, path) if isinstance(path, str) else ():
             touched[id(container)] = container
 
 
-def _touch_merged(out: Json, patch: Json, touched: dict[int, Any]) -> None:
-    """Notes the maps in which a merge patch has maps too."""
-    if isinstance(out, dict) and isinstance(patch, dict):
+def _touch_merged(original: Json, patch: Json, out: Json, touched: dict[int, Any]) -> None:
+    """Notes the maps that a merge patch has merged or searched for nulls.
+
+    It searches whatever it puts in a place without a map; what takes the place of a map it leaves
+    unread.
+    """
+    if not isinstance(original, dict):
+        _touch_all(out, touched)
+    elif isinstance(patch, dict):
         touched[id(out)] = out
         for key, value in patch.items():
             if value is not None:
-                _touch_merged(out.get(key), value, touched)
+                _touch_merged(original.get(key), value, out.get(key), touched)
+
+
+def _touch_all(value: Json, touched: dict[int, Any]) -> None:
+    if isinstance(value, dict):
+        touched[id(value)] = value
+        for below in value.values():
+            _touch_all(below, touched)
+    elif isinstance(value, list):
+        for item in value:
+            _touch_all(item, touched)
 
 
 def _sorted(value: Json, touched: dict[int, Any]) -> Json:

@@ -206,5 +206,4 @@ def _document(kind: Resource, item: Item, shown: Shown, patch: Json) -> str:
     if owners:
         scale = {**scale, "metadata": {**scale["metadata"], "managedFields": render(owners, scale)}}
     original = in_go_order(kind.schema, scale)
-    out = json_patch(original, patch) if isinstance(patch, list) else merge_patch(original, patch)
-    return patched_text(out, patch)
+    return patched_text(original, patch)

@@ -628,9 +628,7 @@ def _document(call: Call, item: Item, patch: Json) -> str:
     if item.managed:
         obj = with_metadata(obj, managedFields=ownership.render(item.managed, obj))
     original = in_go_order(None if call.resource.custom else call.resource.schema, obj)
-    if isinstance(patch, list):
-        return patched_text(json_patch(original, patch), patch)
-    return patched_text(merge_patch(original, patch), patch)
+    return patched_text(original, patch)
 
 
 def unsupported_patch(call: Call) -> Refusal:

@@ -155,6 +155,15 @@ def test_merge_patch_merges_maps_and_shares_what_it_leaves():
     assert out["metadata"] is DOC["metadata"]
 
 
+def test_merge_patch_drops_nulls_from_maps_inside_lists():
+    out = merge_patch({}, {"list": [{"a": None, "b": [[{"c": None}], None]}]})
+    assert out == {"list": [{"b": [[{}], None]}]}
+
+
+def test_merge_patch_keeps_nulls_of_a_list_in_place_of_a_map():
+    assert merge_patch({"x": {}}, {"x": [{"a": None}]}) == {"x": [{"a": None}]}
+
+
 def pod(*containers: dict[str, Any]) -> dict[str, Any]:
     return {"spec": {"containers": list(containers)}}
 
