@@ -17,7 +17,7 @@ Differs  duplicate keys are reported for text only, because a decoded value has 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sim.api.go.base64 import corrupt_at
@@ -87,11 +87,15 @@ _KEPT_EMPTY = {
 
 
 class DecodeError(Exception):
-    """A body that is refused with 400 BadRequest."""
+    """A body that is refused with 400 BadRequest.
 
-    def __init__(self, message: str) -> None:
+    problems: messages about unknown and duplicate fields, which were noticed before
+    """
+
+    def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.message = message
+        self.problems = problems
 
 
 class Sent(NamedTuple):
@@ -138,7 +142,7 @@ def decode(
             raise _unrecognized(
                 resource, f"couldn't get version/kind; json parse error: {error}", text
             ) from None
-    value = _typed(resource, value, shown)
+    value = _typed(resource, value, shown, directive)
     walk = _Walk()
     obj, problems = walk.conform(resource.schema, value, resource.kind)
     cannot = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
@@ -167,8 +171,11 @@ def _unrecognized(resource: Resource, why: str, text: str) -> DecodeError:
     )
 
 
-def _typed(resource: Resource, value: Json, text: str) -> Obj:
-    """The body with its version and kind checked; absent ones default to the resource's."""
+def _typed(resource: Resource, value: Json, text: str, directive: str) -> Obj:
+    """The body with its version and kind checked; absent ones default to the resource's.
+
+    A body of another version or kind is first read as what it says that it is.
+    """
     if value is None:
         value = {}
     if not isinstance(value, dict):
@@ -191,11 +198,30 @@ def _typed(resource: Resource, value: Json, text: str) -> Obj:
     registered = kind == "List" or definition_name(group, short, kind) != ""
     other = group in _OTHER_GROUPS and version != "apps/v1"
     other = other or (group == resource.group and short in _UNSERVED.get(kind, ()))
+    # What cannot be converted is refused for that, whatever else is in it.
+    noticed = directive if kind == resource.kind else IGNORE
+    problems = _read_as(group, short, kind, value, cannot, noticed)
     if kind == resource.kind and (other or registered):
         raise DecodeError(
-            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
+            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})",
+            problems,
         )
     raise DecodeError(cannot + _foreign(resource, version, kind, registered))
+
+
+def _read_as(group: str, version: str, kind: str, value: Obj, cannot: str, directive: str) -> list[str]:
+    """The messages about a body of a kind that it is not meant to be.  Raises DecodeError for a
+    value of a wrong type, and in `Strict` for a problem.
+    """
+    name = definition_name(group, version, kind)
+    if not name:
+        return []
+    made, problems = conform(schema_of(name), value, kind)
+    if isinstance(made, DecodeError):
+        raise DecodeError(cannot + made.message)
+    if problems and directive == STRICT:
+        raise DecodeError(f"{cannot}strict decoding error: {', '.join(problems)}")
+    return [] if directive == IGNORE else problems
 
 
 def _foreign(resource: Resource, version: str, kind: str, registered: bool) -> str:

@@ -87,6 +87,7 @@ def decode(call: Call, resource: Resource) -> Obj:
     try:
         decoded = fieldvalidation.decode(resource, body, call.field_validation, call.request.repeated)
     except fieldvalidation.DecodeError as error:
+        call.warnings += error.problems
         raise bad_request(error.message) from None
     if error_text := _misread(resource, decoded.obj):
         cannot = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '

@@ -476,6 +476,24 @@ def check_namespace(metadata: Obj, request: Request) -> None:
         )
 
 
+_OF_SYSTEM = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+
+
+def received_metadata(call: Call, obj: Obj) -> Obj:
+    """The metadata of the object in a POST that is not stored: without the fields that only the
+    server may set, in the namespace of the request.
+
+    Mirrors apiserver pkg/registry/rest/meta.go: WipeObjectMetaSystemFields and
+    EnsureObjectNamespaceMatchesRequestNamespace, which drops the namespace of what has none.
+    """
+    metadata = {key: value for key, value in any_of(obj.get("metadata")).items() if key not in _OF_SYSTEM}
+    if not call.resource.namespaced:
+        metadata.pop("namespace", None)
+        return metadata
+    check_namespace(metadata, call.request)
+    return {**metadata, "namespace": call.request.namespace}
+
+
 def any_of(value: Any) -> Obj:
     """The value if it is a mapping, otherwise an empty one."""
     return value if isinstance(value, dict) else {}

@@ -26,7 +26,7 @@ from sim.api.verbs.call import (
     admitted,
     approved_by_hooks,
     bad_request,
-    check_namespace,
+    received_metadata,
 )
 
 SELF, LOCAL = "selfsubjectaccessreviews", "localsubjectaccessreviews"
@@ -113,11 +113,7 @@ def errors_of(plural: str, review: Obj) -> list[FieldError]:
         errors.append(invalid("spec.resourceAttributes", None, _ONE_OF))
     if plural != SELF and not spec.get("user") and not spec.get("groups"):
         errors.append(invalid("spec.user", "", "at least one of user or group must be specified"))
-    known = (
-        ("namespace", "creationTimestamp", "managedFields")
-        if plural == LOCAL
-        else ("creationTimestamp", "managedFields")
-    )
+    known = ("namespace", "managedFields") if plural == LOCAL else ("managedFields",)
     if any(value for field, value in metadata.items() if field not in known):
         text = "must be empty except for namespace" if plural == LOCAL else "must be empty"
         errors.append(invalid("metadata", GoValue("v1.ObjectMeta", metadata), text))
@@ -138,11 +134,7 @@ def errors_of(plural: str, review: Obj) -> list[FieldError]:
 def _decoded(call: Call) -> Obj:
     """The review in the body, in the namespace of the request."""
     obj = decode(call, call.resource)
-    metadata, namespace = dict(obj.get("metadata") or {}), call.request.namespace
-    check_namespace(metadata, call.request)
-    if namespace:
-        metadata["namespace"] = namespace
-    return {**obj, "metadata": metadata}
+    return {**obj, "metadata": received_metadata(call, obj)}
 
 
 def _answered(call: Call, obj: Obj) -> Reply:

@@ -115,12 +115,7 @@ def _given_metadata(call: Call, obj: Obj) -> Obj:
     else:
         # EnsureObjectNamespaceMatchesRequestNamespace: dropped without an error.
         metadata.pop("namespace", None)
-    revision = metadata.get("resourceVersion", "")
-    if revision and not call.dry_run:  # Quirk: a revision that is not a number is ignored
-        if parse_unsigned(revision):
-            raise internal("resourceVersion should not be set on objects to be created")
-        del metadata["resourceVersion"]
-    elif "resourceVersion" in metadata and not revision:
+    if "resourceVersion" in metadata and not metadata["resourceVersion"]:
         del metadata["resourceVersion"]
     # Quirk: only a POST removes them (create.go: WipeObjectMetaSystemFields).
     if request.verb == "create":
@@ -197,6 +192,7 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
             shown = as_stored(call, obj)
             return Reply(201, item=Item(key, shown, 0, 0, record), warnings=tuple(call.warnings))
     else:
+        obj = _to_be_stored(obj)
         check_size(call, obj)
         answer = yield Put(key, obj, 0, record, request.cause)
         item = written(answer)
@@ -204,6 +200,20 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
             return Reply(201, item=item, warnings=tuple(call.warnings))
         existing = found((yield Get(key)))
     raise call.already_exists(name, existing, bool(base))
+
+
+def _to_be_stored(obj: Obj) -> Obj:
+    """The object without the revision that a client gave it, which the store refuses.
+
+    Quirk: it ignores one that is not a number, or zero (etcd3 store.go: Create).
+    """
+    metadata = obj["metadata"]
+    if "resourceVersion" not in metadata:
+        return obj
+    if parse_unsigned(metadata["resourceVersion"]):
+        raise internal("resourceVersion should not be set on objects to be created")
+    kept = {key: value for key, value in metadata.items() if key != "resourceVersion"}
+    return {**obj, "metadata": kept}
 
 
 _REPEATED = (

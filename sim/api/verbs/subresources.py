@@ -36,6 +36,7 @@ from sim.api.verbs.call import (
     check_namespace,
     found,
     internal,
+    received_metadata,
     unavailable,
     written,
 )
@@ -74,14 +75,13 @@ def bind(call: Call) -> Steps:
     """POST pods/NAME/binding, or bindings with the pod's name inside."""
     body = decode(call, body_kind(call))
     metadata = any_of(body.get("metadata"))
-    if not call.request.name:
-        if not metadata.get("name"):
-            raise bad_request("Name parameter required.")
-        call.request.name = metadata["name"]
     check_namespace(metadata, call.request)
+    if not call.request.name:  # POST bindings, which also drops the preconditions of the metadata
+        metadata = received_metadata(call, body)
+        call.request.name = metadata.get("name", "")
     call.subresource = call.request.subresource = "binding"
     body = yield from admitted(call, body)
-    if metadata.get("name") != call.request.name:
+    if metadata.get("name", "") != call.request.name:
         raise bad_request("name in URL does not match name in Binding object")
     target = any_of(body.get("target"))
     kind, node = target.get("kind", ""), target.get("name", "")
@@ -94,6 +94,8 @@ def bind(call: Call) -> Steps:
         raise internal(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
     call.registry.rules.check(call, body, None)
     yield from approved_by_hooks(call, body, None)
+    if not call.request.name:
+        raise bad_request("Name parameter required.")
 
     def assign(item: Item) -> Obj:
         return _assigned(call, item, metadata, node)

@@ -15,18 +15,19 @@ from sim.api.auth.authenticator import Judged, Pending, Rejected
 from sim.api.ownership import managed
 from sim.api.types import Obj, Reply, UserInfo
 from sim.api.verbs.body import decode
-from sim.api.verbs.call import Call, Steps, admitted, approved_by_hooks, bad_request
+from sim.api.verbs.call import Call, Steps, admitted, approved_by_hooks, bad_request, received_metadata
 
 
 def review_token(call: Call) -> Steps:
     """POST tokenreviews."""
     given = decode(call, call.resource)
+    given = {**given, "metadata": received_metadata(call, given)}
     record = managed.on_create(call.resource.schema, given, call.writer())
     obj = yield from admitted(call, given)
     spec, metadata = obj.get("spec") or {}, obj.get("metadata") or {}
-    yield from approved_by_hooks(call, obj, None)
     if not spec.get("token"):
         raise bad_request("token is required for TokenReview in authentication")
+    yield from approved_by_hooks(call, obj, None)
     authenticator = call.registry.authenticator
     status: Obj = {"user": {}}
     if authenticator is not None:

@@ -36,13 +36,13 @@ def test_maps_on_the_path_of_an_operation_are_written_in_order_of_their_keys() -
 
 def test_custom_objects_are_quoted_in_order_of_their_keys() -> None:
     source: Any = in_go_order(None, {"spec": {"b": 1, "a": {"d": 1, "c": 2}}, "kind": "X"})
-    assert patched_text(source, {"x": 1}) == (
-        '{"kind":"X","spec":{"a":{"c":2,"d":1},"b":1},"x":1}'
-    )
+    assert patched_text(source, {"x": 1}) == ('{"kind":"X","spec":{"a":{"c":2,"d":1},"b":1},"x":1}')
 
 
 def test_lists_of_a_merge_patch_are_written_in_order_of_keys() -> None:
-    patch = {"spec": {"containers": [{"z": 1, "name": None, "a": [[{"d": 1, "c": 2}]]}], "initContainers": []}}
+    patch = {
+        "spec": {"containers": [{"z": 1, "name": None, "a": [[{"d": 1, "c": 2}]]}], "initContainers": []}
+    }
     assert '"containers":[{"a":[[{"c":2,"d":1}]],"z":1}]' in patched_text(SOURCE, patch)
 
 
