@@ -99,7 +99,7 @@ class RuntimeClass:
         spec = obj.get("spec") or EMPTY
         name = spec.get("runtimeClassName")
         found = view.get("runtimeclasses", "", name) if name else None
-        if not spec.get("overhead") or (found or EMPTY).get("overhead"):
+        if spec.get("overhead") is None or (found or EMPTY).get("overhead"):
             return None
         text = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
         return self._no(attributes, obj, text)

@@ -19,10 +19,13 @@ def decoded_size(value: str) -> int:
 
 
 def immutable_data_errors(new: Obj, old: Obj, keys: tuple[str, ...]) -> Errors:
-    """Errors of a change of these fields while the stored object says that it is immutable."""
+    """Errors of a change of these fields while the stored object says that it is immutable.
+
+    Quirk: an empty map that is sent differs from none (reflect.DeepEqual).
+    """
     if not old.get("immutable"):
         return []
     errors = [] if new.get("immutable") else [forbidden("immutable", _WHEN_IMMUTABLE)]
     return errors + [
-        forbidden(key, _WHEN_IMMUTABLE) for key in keys if (new.get(key) or {}) != (old.get(key) or {})
+        forbidden(key, _WHEN_IMMUTABLE) for key in keys if new.get(key) != (old.get(key) or None)
     ]

@@ -89,14 +89,13 @@ def event_cells(obj: Obj, now_us: int, _: Names) -> Cells:
     involved, source = obj.get("involvedObject") or {}, obj.get("source") or {}
     kind = str(involved.get("kind", "")).lower()
     target = f"{kind}/{involved['name']}" if involved.get("name") else kind
-    origin = [
-        source.get("component") or obj.get("reportingComponent") or "",
-        source.get("host") or obj.get("reportingInstance") or "",
-    ]
+    origin = source.get("component") or obj.get("reportingComponent") or ""
+    if place := source.get("host") or obj.get("reportingInstance"):
+        origin += f", {place}"  # Quirk: also where there is no component
     count = get_in(obj, ("series", "count")) or obj.get("count") or 1
     head = [last, obj.get("type", ""), obj.get("reason", ""), target, involved.get("fieldPath", "")]
     tail = [
-        ", ".join(t for t in origin if t),
+        origin,
         str(obj.get("message", "")).strip(),
         first,
         count,

@@ -9,7 +9,7 @@ from typing import Any
 
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age, count
-from sim.api.kinds.common.errors import Errors, forbidden, immutable, unsupported
+from sim.api.kinds.common.errors import Errors, forbidden, immutable, required, unsupported
 from sim.api.kinds.common.fill import present
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.kind import Cells, Deletion, Kind, Row, Strategy
@@ -37,7 +37,9 @@ def _validate_create(obj: Obj) -> Errors:
         detail = f"maximum allowed value of a user defined priority is {USER_PRIORITY_MAX}"
         errors.append(forbidden("value", detail))
     policy = obj.get("preemptionPolicy")
-    if policy is not None and policy not in ("PreemptLowerPriority", "Never"):
+    if policy == "":
+        errors.append(required("preemptionPolicy"))
+    elif policy is not None and policy not in ("PreemptLowerPriority", "Never"):
         errors.append(unsupported("preemptionPolicy", policy, ("PreemptLowerPriority", "Never")))
     return errors
 

@@ -36,7 +36,7 @@ def _fill_defaults(obj: Obj) -> Obj:
 
 
 def _fill_spec(spec: Obj) -> Obj:
-    spec = fill(spec, _DEFAULTS)
+    spec = present(spec, _DEFAULTS)
     return spec if spec.get("volumeLifecycleModes") else {**spec, "volumeLifecycleModes": ["Persistent"]}
 
 

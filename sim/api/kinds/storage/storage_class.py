@@ -67,7 +67,8 @@ def _validate_create(obj: Obj) -> Errors:
 def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = _validate_create(new) + object_meta_update(new["metadata"], old["metadata"])
     for field in ("parameters", "provisioner", "reclaimPolicy"):
-        if (new.get(field) or None) != (old.get(field) or None):
+        # An empty map of parameters that is sent differs from none; stored, it is none.
+        if new.get(field) != (old.get(field) or None):
             errors.append(forbidden(field, f"updates to {field} are forbidden."))
     return errors + immutable("volumeBindingMode", new["volumeBindingMode"], old["volumeBindingMode"])
 

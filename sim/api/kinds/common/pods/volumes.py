@@ -121,7 +121,7 @@ def _source(volume: Obj, at: str) -> Errors:
         count += 1
         field = f"{at}.{_SPELLED.get(kind, kind)}"
         if count > 1:
-            field = f"{at}.{_SECOND.get(kind, _SPELLED.get(kind, kind))}"
+            field = f"{at}.{_SECOND.get(kind, kind)}"
             errors.append(forbidden(field, "may not specify more than 1 volume type"))
         else:
             errors += _CHECKS[kind](source, field)
@@ -318,21 +318,20 @@ def _divisor(resource: str, divisor: Any, field: str) -> Errors:
     ]
 
 
+_PROJECTED = ("secret", "configMap", "downwardAPI", "serviceAccountToken")
+
+
 def _projected(source: Obj, field: str) -> Errors:
     errors = _mode(source, field)
     paths: dict[str, None] = {}
     for i, item in enumerate(source.get("sources") or ()):
         at = f"{field}.sources[{i}]"
-        count = 0
-        for kind in ("secret", "configMap", "downwardAPI", "serviceAccountToken"):
-            given = item.get(kind)
-            if given is None:
-                continue
-            count += 1
-            if count > 1:
-                errors.append(forbidden(at, "may not specify more than 1 volume type"))
-                continue
+        kinds = [kind for kind in _PROJECTED if item.get(kind) is not None]
+        for kind in kinds:
+            given = item[kind]
             errors += _projection(kind, given, f"{at}.{kind}", field) + _taken(kind, given, field, paths)
+        if len(kinds) > 1:
+            errors.append(forbidden(at, "may not specify more than 1 volume type"))
     return errors
 
 
@@ -362,12 +361,11 @@ def _projection(kind: str, given: Obj, at: str, field: str) -> Errors:
 
 def _taken(kind: str, given: Obj, field: str, paths: dict[str, None]) -> Errors:
     """Errors of files of one volume with the same path."""
-    items = [given] if kind == "serviceAccountToken" else given.get("items") or ()
     errors: Errors = []
-    for item in items:
+    for item in given.get("items") or ():
         path = item.get("path")
         if path and path in paths:
-            shown = given.get("name", "") if kind in ("secret", "configMap") else path
+            shown = path if kind == "downwardAPI" else given.get("name", "")
             errors.append(invalid(field, shown, "conflicting duplicate paths"))
         elif path:
             paths[path] = None
@@ -392,6 +390,10 @@ _NOT_IN_TEMPLATE = (
 )
 
 
+# Pointers and lists, of which upstream's comparison by reflection notices the empty ones.
+_POINTED = ("deletionGracePeriodSeconds", "ownerReferences", "finalizers", "managedFields")
+
+
 def _ephemeral(source: Obj, field: str) -> Errors:
     claim, at = source.get("volumeClaimTemplate"), f"{field}.volumeClaimTemplate"
     if claim is None:
@@ -403,7 +405,7 @@ def _ephemeral(source: Obj, field: str) -> Errors:
         # Quirk: upstream lowers the first letter of the Go name only.
         forbidden(f"{where}.{'uID' if key == 'uid' else key}", "cannot be set for an ephemeral volume")
         for key in _NOT_IN_TEMPLATE
-        if metadata.get(key)
+        if metadata.get(key) or (key in _POINTED and metadata.get(key) is not None)
     ]
     return errors + claim_spec(claim.get("spec") or {}, f"{at}.spec")
 
