@@ -64,7 +64,7 @@ def _unprocessable() -> PatchError:
 def merge_patch(target: Json, patch: Json) -> Json:
     """The target with the patch applied: maps merge, null removes, any other value replaces.
 
-    A value that takes the place of a map stands as it is.  All others lose the nulls of their maps,
+    A value that takes the place of a map is not changed.  All others lose the nulls of their maps,
     however deep these are in lists.
     """
     if not isinstance(target, dict):

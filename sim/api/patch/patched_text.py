@@ -66,7 +66,7 @@ def _touch_pointed(out: Json, operation: Obj, touched: dict[int, Any]) -> None:
 def _touch_merged(original: Json, patch: Json, out: Json, touched: dict[int, Any]) -> None:
     """Notes the maps that a merge patch has merged or searched for nulls.
 
-    It searches whatever it puts in a place without a map; what takes the place of a map it leaves
+    It searches all that it puts in a place without a map; what takes the place of a map it leaves
     unread.
     """
     if not isinstance(original, dict):

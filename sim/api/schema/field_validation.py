@@ -198,7 +198,7 @@ def _typed(resource: Resource, value: Json, text: str, directive: str) -> Obj:
     registered = kind == "List" or definition_name(group, short, kind) != ""
     other = group in _OTHER_GROUPS and version != "apps/v1"
     other = other or (group == resource.group and short in _UNSERVED.get(kind, ()))
-    # What cannot be converted is refused for that, whatever else is in it.
+    # What cannot be converted is refused for that, with problems or without.
     noticed = directive if kind == resource.kind else IGNORE
     problems = _read_as(group, short, kind, value, cannot, noticed)
     if kind == resource.kind and (other or registered):
