@@ -39,7 +39,8 @@ from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.memo import IdentityMemo
 from sim.api.patch.strategic_merge import go_print
 from sim.api.schema import field_validation as fieldvalidation
-from sim.api.schema.field_validation import IGNORE, STRICT, duplicate_fields, lines_of
+from sim.api.schema.decoding import lines_of
+from sim.api.schema.field_validation import IGNORE, STRICT, duplicate_fields
 from sim.api.schema.json_text import VERSION_AND_KIND, go_quote, parse_noting_twice, plain, summarize
 from sim.api.store import Answer, Consult, Consulted, Op
 from sim.api.types import Json, Obj

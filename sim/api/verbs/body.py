@@ -18,6 +18,7 @@ from typing import Any
 from sim.api.crd import objects as custom_objects
 from sim.api.crd.served import CustomResource
 from sim.api.raw_text import with_text
+from sim.api.schema import decoding
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.json_text import parse
 from sim.api.schema.resource import Resource
@@ -85,7 +86,7 @@ def decode(call: Call, resource: Resource) -> Obj:
         if not body.get("apiVersion") and not body.get("kind"):
             return {**body, "apiVersion": resource.api_version, "kind": resource.kind}
     try:
-        decoded = fieldvalidation.decode(resource, body, call.field_validation, call.request.repeated)
+        decoded = decoding.decode(resource, body, call.field_validation, call.request.repeated)
     except fieldvalidation.DecodeError as error:
         call.warnings += error.problems
         raise bad_request(error.message) from None
@@ -147,7 +148,7 @@ def conform(call: Call, resource: Resource, obj: Obj, patched: Patched) -> Obj:
 
 
 def _kind_error(resource: Resource, obj: Json) -> str:
-    return fieldvalidation.other_kind(resource, obj) if isinstance(obj, dict) else ""
+    return decoding.other_kind(resource, obj) if isinstance(obj, dict) else ""
 
 
 def _unversioned(call: Call, obj: Obj, patched: Patched) -> Obj:

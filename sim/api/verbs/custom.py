@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from sim.api.crd.objects import at_path
 from sim.api.crd.served import CustomResource, Scale
 from sim.api.ownership.field_sets import difference, of_paths
+from sim.api.schema import decoding
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.status import not_supported
 from sim.api.store import Get, Item
@@ -181,7 +182,7 @@ def _given(call: Call, kind: Any) -> Obj:
     """
     try:
         body: Json = call.body()
-        decoded = fieldvalidation.decode(kind, body if body is not None else {}, call.field_validation)
+        decoded = decoding.decode(kind, body if body is not None else {}, call.field_validation)
     except (ValueError, fieldvalidation.DecodeError):
         raise bad_request(_SCALE_TYPE) from None
     call.warnings += decoded.problems

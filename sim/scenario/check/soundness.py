@@ -22,8 +22,9 @@ from sim.api.kinds.common.errors import REQUIRED, Errors
 from sim.api.kinds.defaults import apply_defaults
 from sim.api.kinds.strategies import for_create
 from sim.api.kinds.validation import validate_create
+from sim.api.schema.decoding import decode
 from sim.api.schema.field_schemas import SchemaNode
-from sim.api.schema.field_validation import DecodeError, decode
+from sim.api.schema.field_validation import DecodeError
 from sim.api.schema.resource import Resource
 from sim.errors import InputError, Problems, suggestion
 from sim.ident import Names

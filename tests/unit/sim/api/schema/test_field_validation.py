@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.api.schema.field_validation import STRICT, DecodeError, conform, decode
+from sim.api.schema.decoding import decode
+from sim.api.schema.field_validation import STRICT, DecodeError, conform
 from sim.api.schema.json_text import syntax_error
 from sim.api.schema.scheme import Scheme
 from sim.ident import NAMES

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sim.api.go.printing import LABEL_SELECTOR, QUANTITY, GoValue
 from sim.api.kinds.common.errors import invalid
 from sim.api.kinds.common.sent import as_sent
-from sim.api.schema.field_validation import Sent, decode
+from sim.api.schema.decoding import decode
+from sim.api.schema.field_validation import Sent
 from sim.api.schema.scheme import Scheme
 from sim.ident import NAMES
 

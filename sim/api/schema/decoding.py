@@ -1,0 +1,202 @@
+"""Bodies as objects of the kind that a request expects: their version, kind and problems.
+
+A text or a decoded value becomes an object of a resource's kind, or `DecodeError` in upstream's
+words.
+
+Holds: a body of another version or kind is first read as what it says that it is.
+
+Mirrors  kubernetes v1.25 apimachinery pkg/runtime/serializer/{json,versioning}; apiserver
+         pkg/endpoints/handlers/{create,rest}.go.
+"""
+
+from __future__ import annotations
+
+from sim.api.schema.field_schemas import definition_name, schema_of
+from sim.api.schema.field_validation import (
+    IGNORE,
+    STRICT,
+    WARN,
+    DecodeError,
+    Sent,
+    conform,
+    conform_noting_sent,
+    go_kind,
+)
+from sim.api.schema.json_text import VERSION_AND_KIND, parse_noting_twice, summarize
+from sim.api.schema.resource import Resource
+from sim.api.types import Json, Obj
+from sim.ident import NAMES
+
+# Groups with kinds that exist, or existed, in another group under the same name.
+_OTHER_GROUPS = ("apps", "extensions", *(names.group("events") for names in NAMES.values()))
+# Versions that upstream can decode and does not serve, by kind (pkg/apis/*/install).
+_UNSERVED = {
+    "HorizontalPodAutoscaler": ("v2beta1",),
+    **dict.fromkeys(
+        (
+            "CronJob",
+            "EndpointSlice",
+            "Ingress",
+            "IngressClass",
+            "Lease",
+            "LocalSubjectAccessReview",
+            "PodDisruptionBudget",
+            "SelfSubjectAccessReview",
+            "SelfSubjectRulesReview",
+            "SubjectAccessReview",
+            "TokenReview",
+        ),
+        ("v1beta1",),
+    ),
+    **dict.fromkeys(
+        ("ClusterRole", "ClusterRoleBinding", "PriorityClass", "Role", "RoleBinding", "RuntimeClass"),
+        ("v1alpha1", "v1beta1"),
+    ),
+}
+# The name of pkg/runtime/scheme.go in its own errors.
+_SCHEME = '"pkg/runtime/scheme.go:100"'
+
+
+class Decoded:
+    """A decoded body.
+
+    obj: the object
+    problems: messages about unknown and duplicate fields, in the order of the text
+    sent: what Go remembers of the body, and the object does not show
+    """
+
+    __slots__ = ("obj", "problems", "sent")
+
+    def __init__(self, obj: Obj, problems: list[str], sent: Sent) -> None:
+        self.obj = obj
+        self.problems = problems
+        self.sent = sent
+
+
+def decode(
+    resource: Resource, body: bytes | str | Json, directive: str = WARN, repeated: str = ""
+) -> Decoded:
+    """The object in a POST or PUT; `Strict` refuses any problem, `Ignore` reports none.
+
+    repeated: the decoder's error about keys that its YAML holds twice
+    """
+    text = bytes(body).decode("utf-8", "replace") if isinstance(body, bytes | bytearray) else body
+    value, shown = text, ""
+    if isinstance(text, str):
+        shown = text
+        try:
+            value = parse_noting_twice(text, exact=True)
+        except ValueError as error:
+            raise _unrecognized(
+                resource, f"couldn't get version/kind; json parse error: {error}", text
+            ) from None
+    value = _typed(resource, value, shown, directive)
+    obj, problems, sent = conform_noting_sent(resource.schema, value, resource.kind)
+    cannot = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+    if isinstance(obj, DecodeError):
+        raise DecodeError(cannot + obj.message)
+    if (repeated or problems) and directive == STRICT:
+        listed = [repeated, *problems] if repeated else problems
+        raise DecodeError(cannot + "strict decoding error: " + ", ".join(listed))
+    typed = {"apiVersion": resource.api_version, "kind": resource.kind}
+    obj = {**typed, **obj, **typed}
+    problems = [] if directive == IGNORE else [*lines_of(repeated), *problems]
+    return Decoded(obj, problems, sent)
+
+
+def lines_of(repeated: str) -> list[str]:
+    """The warnings of a decoder's error about keys that a YAML text holds twice, one for each
+    line (rest.go: parseYAMLWarnings).
+    """
+    return [line.strip() for line in repeated.split("\n")[1:]]
+
+
+def _unrecognized(resource: Resource, why: str, text: str) -> DecodeError:
+    shown = summarize(text.encode("utf-8", "replace"))
+    return DecodeError(
+        f"the object provided is unrecognized (must be of type {resource.kind}): {why} ({shown})"
+    )
+
+
+def _typed(resource: Resource, value: Json, text: str, directive: str) -> Obj:
+    """The body with its version and kind checked; absent ones default to the resource's.
+
+    A body of another version or kind is first read as what it says that it is.
+    """
+    if value is None:
+        value = {}
+    if not isinstance(value, dict):
+        why = f"json: cannot unmarshal {go_kind(value)} into Go value of type {VERSION_AND_KIND}"
+        raise _unrecognized(resource, f"couldn't get version/kind; json parse error: {why}", text)
+    for field in ("apiVersion", "kind"):
+        given = value.get(field)
+        if given is not None and not isinstance(given, str):
+            why = f"json: cannot unmarshal {go_kind(given)} into Go struct field .{field} of type string"
+            raise _unrecognized(resource, f"couldn't get version/kind; json parse error: {why}", text)
+    version, kind = value.get("apiVersion") or resource.api_version, value.get("kind") or resource.kind
+    if version.startswith("/"):  # Quirk: the core group may be written as an empty name
+        version = version.removeprefix("/")
+    if version == resource.api_version and kind == resource.kind:
+        return value
+    if version.count("/") > 1:
+        raise _unrecognized(resource, f"unexpected GroupVersion string: {version}", text)
+    group, _, short = version.rpartition("/")
+    cannot = f'{kind} in version "{short}" cannot be handled as a {resource.kind}: '
+    registered = kind == "List" or definition_name(group, short, kind) != ""
+    other = group in _OTHER_GROUPS and version != "apps/v1"
+    other = other or (group == resource.group and short in _UNSERVED.get(kind, ()))
+    # What cannot be converted is refused for that, with problems or without.
+    noticed = directive if kind == resource.kind else IGNORE
+    problems = _read_as(group, short, kind, value, cannot, noticed)
+    if kind == resource.kind and (other or registered):
+        raise DecodeError(
+            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})",
+            problems,
+        )
+    raise DecodeError(cannot + _foreign(resource, version, kind, registered))
+
+
+def _read_as(group: str, version: str, kind: str, value: Obj, cannot: str, directive: str) -> list[str]:
+    """The messages about a body of a kind that it is not meant to be.  Raises DecodeError for a
+    value of a wrong type, and in `Strict` for a problem.
+    """
+    name = definition_name(group, version, kind)
+    if not name:
+        return []
+    made, problems = conform(schema_of(name), value, kind)
+    if isinstance(made, DecodeError):
+        raise DecodeError(cannot + made.message)
+    if problems and directive == STRICT:
+        raise DecodeError(f"{cannot}strict decoding error: {', '.join(problems)}")
+    return [] if directive == IGNORE else problems
+
+
+def _foreign(resource: Resource, version: str, kind: str, registered: bool) -> str:
+    if not registered:
+        return f'no kind "{kind}" is registered for version "{version}" in scheme {_SCHEME}'
+    target = f"{resource.short_group or 'core'}.{resource.kind}"
+    return f"converting ({version.rpartition('/')[2]}.{kind}) to ({target}): unknown conversion"
+
+
+def other_kind(resource: Resource, value: Obj) -> str:
+    """Why the text of an object cannot be read as the resource's kind, by its version and kind; ""
+    if it can (apimachinery pkg/runtime/serializer/{json,versioning}).
+    """
+    for field in ("apiVersion", "kind"):
+        given = value.get(field)
+        if given is not None and not isinstance(given, str):
+            why = f"json: cannot unmarshal {go_kind(given)} into Go struct field .{field} of type string"
+            return f"couldn't get version/kind; json parse error: {why}"
+    version, kind = value.get("apiVersion") or resource.api_version, value.get("kind") or resource.kind
+    version = version.removeprefix("/")
+    if version == resource.api_version and kind == resource.kind:
+        return ""
+    if version.count("/") > 1:
+        return f"unexpected GroupVersion string: {version}"
+    group, _, short = version.rpartition("/")
+    name = definition_name(group, short, kind)
+    if name:
+        made, _ = conform(schema_of(name), value, kind)
+        if isinstance(made, DecodeError):
+            return made.message
+    return _foreign(resource, version, kind, bool(name))
