@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import msgspec
 
 from sim.api.aggregation.delegation import Delegated, Forwarded
-from sim.api.openapi.aggregated import NOTHING, Aggregated, converted
-from sim.api.openapi.merging import Described, below, read
+from sim.api.openapi.aggregated import NOTHING, Aggregated, converted, usable
+from sim.api.openapi.merging import Described, below
 from sim.api.types import UserInfo
 from sim.kernel import Context, OutsideAnswer
 from sim.units import SECOND
@@ -160,7 +160,7 @@ class AggregatedOpenApi:
         name, before = key[0], self._tags.get(key, "")
         if answer.code in (304, 404) and not answer.failure:
             return bool(before) if answer.code == 304 else key[1] == NEWER
-        document = read(_decoded(answer))
+        document = usable(_decoded(answer))
         if document is None:
             return False
         tag = next((value for header, value in answer.headers if header.lower() == "etag"), "")
@@ -184,7 +184,7 @@ def _decoded(answer: OutsideAnswer) -> Any:
         return None
     try:
         return msgspec.json.decode(answer.body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

@@ -1,7 +1,8 @@
 """The form of the reviews that webhooks answer with, as Go's decoder of webhook clients has it.
 
 A JSON value becomes the fields of the review that was asked for, or `BadReview` with the text of
-the decoder's error: about its kind and version, or about the first value of a wrong type.
+the decoder's error: about its kind and version, or about the first value of a wrong type.  The same
+holds for the reviews of services that judge tokens, requests and images.
 
 Holds: an answer without kind or version counts as the review that was asked for.
 
@@ -21,6 +22,11 @@ from sim.api.types import Json, Obj
 
 VERSIONS = ("v1", "v1beta1")
 _GROUPLESS = ("Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList")
+_DEFINITIONS = {
+    "TokenReview": "io.k8s.api.authentication.v1.TokenReview",
+    "SubjectAccessReview": "io.k8s.api.authorization.v1.SubjectAccessReview",
+}
+_IMAGE_REVIEW = "io.k8s.api.imagepolicy.v1alpha1.ImageReview"
 _PACKAGES = {
     "AdmissionReview": "io.k8s.api.admission",
     "ConversionReview": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
@@ -61,6 +67,39 @@ def decoded_review(answer: Json, asked: Obj) -> Obj:
     if isinstance(made, DecodeError):
         raise BadReview(made.message)
     return {**made, "apiVersion": value.get("apiVersion"), "kind": value.get("kind")}
+
+
+def decoded_status(answer: Json, kind: str) -> Obj:
+    """The status of a TokenReview, SubjectAccessReview or ImageReview.  Raises BadReview.
+
+    Mirrors  client-go v1.25 rest/request.go (Result.Into): an answer without kind and version
+             counts as the kind that was asked for.
+    """
+    value = {} if answer is None else answer
+    if not isinstance(value, dict):
+        why = f"json: cannot unmarshal {go_kind(value)} into Go value of type {VERSION_AND_KIND}"
+        raise BadReview(f"couldn't get version/kind; json parse error: {why}")
+    made, _ = conform(_access_review(kind), value, kind)
+    if isinstance(made, DecodeError):
+        raise BadReview(made.message)
+    return made.get("status") or {}
+
+
+@lru_cache
+def _access_review(kind: str) -> SchemaNode:
+    if kind in _DEFINITIONS:
+        return schema_of(_DEFINITIONS[kind])
+    status = SchemaNode("object", f"{_IMAGE_REVIEW}Status")
+    notes = _scalar("map")
+    notes.values = _scalar("string")
+    status.properties = {
+        "allowed": _scalar("boolean"),
+        "reason": _scalar("string"),
+        "auditAnnotations": notes,
+    }
+    review = SchemaNode("object", _IMAGE_REVIEW)
+    review.properties = {"status": status, "apiVersion": _scalar("string"), "kind": _scalar("string")}
+    return review
 
 
 @lru_cache

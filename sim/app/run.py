@@ -58,6 +58,7 @@ class Result:
         refused, each with the reason
     as_served: True if a replay has the trace of the served cluster; None if that is unknown
     metrics: those of the components at the end, as Prometheus reads them, of a metered run
+    unanswered: calls of servers outside that a replay left open at its end, by method and URL
     """
 
     name: str
@@ -73,6 +74,7 @@ class Result:
         None  # whether a run made again has the trace of the first; None where that is unknown
     )
     metrics: str = ""
+    unanswered: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -304,6 +306,7 @@ async def _run(
         beside.cancel_scope.cancel()
         steps = cluster.kernel.steps
         text = "" if metrics is None else metrics.text()
+        unanswered = cluster.kernel.outside.open_calls if outside is not None else ()
     return Result(
         plan.name,
         seed,
@@ -316,4 +319,5 @@ async def _run(
         cluster.refused,
         trace.sha256() == served_sha256 if served_sha256 else None,
         metrics=text,
+        unanswered=unanswered,
     )

@@ -133,6 +133,7 @@ class Clock(Protocol):
 
 
 class _Call(NamedTuple):
+    request: OutsideRequest
     arrived: Arrived
     timer: Timer
     cause: int
@@ -161,6 +162,11 @@ class Outside:
         """The number of calls that wait for an answer."""
         return len(self._calls)
 
+    @property
+    def open_calls(self) -> tuple[str, ...]:
+        """Method and URL of each call that waits for an answer, in the order of the calls."""
+        return tuple(f"{call.request.method} {call.request.url}" for call in self._calls.values())
+
     def begin(self, sender: Sender, settings: dict[str, Any]) -> None:
         """Send calls from now on.  Called outside of virtual time.
 
@@ -182,7 +188,7 @@ class Outside:
         kernel = self._kernel
         self._number = number = self._number + 1
         timer = kernel.timer_at(kernel.now_us + request.timeout_us, self._late, number)
-        self._calls[number] = _Call(arrived, timer, kernel.cause)
+        self._calls[number] = _Call(request, arrived, timer, kernel.cause)
         if self.sender is not None:
             self._held[number] = None
             kernel.hold()

@@ -11,6 +11,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import trio
 
+from sim.api.auth.authenticator import Pending, Rejected
+from sim.api.auth.authenticators import oidc, token_webhook
+from sim.api.auth.authenticators.oidc import IssuerKeys
+from sim.api.auth.authenticators.token_webhook import WebhookTokens
+from sim.app.receivers import Receiver
+from sim.app.serving.remote import TIMEOUT_S, Issuer, Remote, Webhook
 from sim.kernel import OutsideAnswer, OutsideRequest
 from sim.kernel.outside import DEADLINE_EXCEEDED
 from sim.wire.outside import Exchanger
@@ -239,3 +245,31 @@ async def test_answer_before_the_end_of_a_large_request_is_read() -> None:
         answer = await ask(OutsideRequest("POST", url, body=bytes(16 << 20)))
         assert answer.code == 413
         nursery.cancel_scope.cancel()
+
+
+# --- authenticators -------------------------------------------------------------------------------
+
+
+async def test_slow_head_of_a_token_webhook_or_issuer_is_an_error_after_one_deadline(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    async def drip(stream: trio.abc.Stream, head: bytes) -> None:
+        while True:
+            await trio.sleep(1)
+            await stream.send_all(b"H")
+
+    async with answering(drip) as server:
+        url = f"http://127.0.0.1:{server.port}"
+        tokens = WebhookTokens((), 0, lambda: 0)
+        keys = IssuerKeys()
+        webhook = Webhook(Receiver(url, {}, None), tokens, "authentication.k8s.io/v1")
+        remote = Remote(Issuer(url, keys), webhook, lambda: 0)
+        began = trio.current_time()
+        asked = [Pending(token_webhook.SOURCE, f"t{i}") for i in range(20)]
+        async with trio.open_nursery() as nursery:
+            for each in (*asked, Pending(oidc.SOURCE, "")):
+                nursery.start_soon(remote.answer, each)
+        assert trio.current_time() - began == pytest.approx(TIMEOUT_S)
+        late = f"POST {url}: no answer within 10 s"
+        assert {tokens.authenticate(each.token, ()) for each in asked} == {Rejected((late,))}
+        assert (keys.keys, keys.fetched_us) == ((), 0)

@@ -11,6 +11,7 @@ Mirrors  kube-aggregator v1.25 pkg/apiserver/{handler_apis,handler_proxy,apiserv
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from string import ascii_letters, digits
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
@@ -40,6 +41,8 @@ _NEVER_PASSED = ("host", "authorization", "content-length", "transfer-encoding")
 _SET_ANEW = ("x-forwarded-uri", "x-forwarded-host", "x-forwarded-proto")
 TOKEN_PROTOCOL = "base64url.bearer.authorization."
 _TOKEN = "!#$%&'*+-.^_`|~"
+_TOKEN_CHARS = frozenset(_TOKEN + digits + ascii_letters)
+_CONTROLS = {code: " " for code in (*range(32), 127) if code != ord("\t")}
 UNAVAILABLE, NOT_REACHED = "service unavailable", "error trying to reach service"
 
 
@@ -235,11 +238,16 @@ def escaped_key(key: str) -> str:
 def answered_headers(headers: Iterable[tuple[str, str]], *, whole: bool = True) -> list[tuple[str, str]]:
     """The headers of the other server's answer that are passed to the client.
 
+    As by Go (net/http header.go: writeSubset), a name that is no token is dropped, and a control
+    character in a value becomes a space.
+
     whole: False for a body that is passed on as it comes, which keeps the length of its answer
     """
     kept = ("content-length",) if not whole else ()
     return [
-        (name, value) for name, value in headers if name.lower() in kept or name.lower() not in _OF_CONNECTION
+        (name, value.translate(_CONTROLS).strip())
+        for name, value in headers
+        if (name.lower() in kept or name.lower() not in _OF_CONNECTION) and name and set(name) <= _TOKEN_CHARS
     ]
 
 

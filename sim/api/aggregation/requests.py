@@ -22,11 +22,14 @@ import msgspec
 from sim.api import status
 from sim.api.aggregation.delegation import Delegated, Forwarded, version_rank
 from sim.api.kinds.kind import Kind
+from sim.api.schema.field_schemas import META, schema_of
+from sim.api.schema.field_validation import DecodeError, conform
 from sim.api.schema.json_text import go_quote
 from sim.api.schema.resource import Resource
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request
 
+INTERNAL = 500
 METHODS: Mapping[str, str] = {
     "create": "POST",
     "update": "PUT",
@@ -92,17 +95,30 @@ def reply_of(request: Request, code: int, headers: Iterable[tuple[str, str]], bo
     """The answer of the other server, as a client of the library reads it."""
     obj = _decoded(body)
     if not 200 <= code < 300:
-        given = isinstance(obj, dict) and obj.get("kind") == "Status"
+        given = isinstance(obj, dict) and obj.get("kind") == "Status" and _is_status(obj)
         kept = {name: value for name, value in headers if name.lower() == "retry-after"}
         return Reply(code, body=obj if given else refusal_of(request, code, body), headers=kept)
     items = obj.get("items") if isinstance(obj, dict) else None
     if request.verb == "list" and isinstance(items, list):
         metadata = obj.get("metadata") or {}
+        if not all(map(_has_metadata, (obj, *items))):
+            return Reply(
+                INTERNAL, body=status.internal_error("the list of the other server cannot be decoded")
+            )
         rev = str(metadata.get("resourceVersion", ""))
         listed = [_item(each) for each in items]
         more = str(metadata.get("continue") or "")
         return Reply(code, items=listed, revision=int(rev) if rev.isdecimal() else 0, more=more)
     return Reply(code, body=obj)
+
+
+def _is_status(obj: Obj) -> bool:
+    made, _ = conform(schema_of(f"{META}Status"), obj, "Status")
+    return not isinstance(made, DecodeError)
+
+
+def _has_metadata(obj: Any) -> bool:
+    return isinstance(obj, dict) and isinstance(obj.get("metadata") or {}, dict)
 
 
 def _item(obj: Obj) -> Item:
@@ -140,7 +156,7 @@ def refusal_of(request: Request, code: int, body: bytes) -> Obj:
 def _decoded(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body) if body else {}
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
 
 
@@ -154,19 +170,25 @@ def in_order(found: Iterable[Delegated]) -> list[Delegated]:
 
 def served(each: Delegated, document: Obj) -> Iterator[Resource]:
     """The resources of a group version, by its discovery document."""
-    for row in document.get("resources") or ():
-        if "/" not in row["name"]:
-            yield _resource(each.group, each.version, row, tuple(row.get("verbs") or ()))
+    rows = document.get("resources")
+    for row in rows if isinstance(rows, list) else ():
+        name = row.get("name") if isinstance(row, dict) else None
+        if isinstance(name, str) and "/" not in name:
+            verbs = row.get("verbs")
+            known = verbs if isinstance(verbs, list) else ()
+            yield _resource(
+                each.group, each.version, row, tuple(verb for verb in known if isinstance(verb, str))
+            )
 
 
 def _resource(group: str, version: str, row: Obj, verbs: tuple[str, ...]) -> Resource:
     """A resource of another server, as far as a client uses it."""
-    plural, kind = row["name"], row.get("kind") or ""
+    plural, kind = row["name"], str(row.get("kind") or "")
     return Resource(
         group=group,
         version=version,
         plural=plural,
-        singular=row.get("singularName") or "",
+        singular=str(row.get("singularName") or ""),
         kind=kind,
         list_kind=f"{kind}List",
         namespaced=bool(row.get("namespaced")),

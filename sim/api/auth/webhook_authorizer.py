@@ -18,12 +18,14 @@ import msgspec
 
 from sim.api.auth.attributes import NO_OPINION, AccessAttributes, Decision, Opinion
 from sim.api.auth.chain import UserRules
+from sim.api.review_forms import BadReview, decoded_status
 from sim.api.store import Question
 from sim.api.types import Json, Obj, UserInfo
 from sim.api.unanswered import Answers, Known, Take, Unanswered
 from sim.ident import Names
 from sim.units import SECOND
 
+REVIEW = "SubjectAccessReview"
 RECEIVER = "authorization-webhook-config-file"
 ANSWERS_MAX = 8192
 CONTROLLED_MAX = 10_000  # maxControlledAttrCacheSize
@@ -71,7 +73,7 @@ class WebhookAuthorizer:
         if known is not None:
             return opinion_of(known)
         body = {
-            "kind": "SubjectAccessReview",
+            "kind": REVIEW,
             "apiVersion": self._names.api_version("authorization", self._settings.version),
             "metadata": {"creationTimestamp": None},
             "spec": spec,
@@ -81,12 +83,15 @@ class WebhookAuthorizer:
 
         def take(answer: Json, failure: str, _: int) -> None:
             now_us, settings = self._now_us(), self._settings
-            status = answer.get("status") if isinstance(answer, dict) else None
+            status: Obj = {}
+            try:
+                status = {} if failure else decoded_status(answer, REVIEW)
+            except BadReview as error:
+                failure = str(error)
             ttl_us = 0
             if not failure and is_remembered(attributes):
-                allowed = bool((status or {}).get("allowed"))
-                ttl_us = settings.authorized_ttl_us if allowed else settings.unauthorized_ttl_us
-            self._answers.keep(key, Known(status or {}, failure, now_us + ttl_us))
+                ttl_us = settings.authorized_ttl_us if status.get("allowed") else settings.unauthorized_ttl_us
+            self._answers.keep(key, Known(status, failure, now_us + ttl_us))
 
         raise Undecided(question, take, user, attributes)
 

@@ -20,7 +20,7 @@ import msgspec
 
 from sim.api.go.escapes import escaped
 from sim.api.openapi.documents import digest, openapi_v2, openapi_v3_of, versioned_url
-from sim.api.openapi.merging import Described, merged
+from sim.api.openapi.merging import Described, below, merged, read
 from sim.api.openapi.operations import newer
 from sim.api.openapi.order import in_order
 from sim.api.openapi.protobuf_form import document as protobuf_of
@@ -87,6 +87,22 @@ def _merged(own: bytes, aggregated: Aggregated) -> bytes:
 def v2_protobuf(text: bytes) -> bytes:
     """The protobuf form of a document of version 2."""
     return protobuf_of(msgspec.json.decode(text))
+
+
+def usable(value: Any) -> Body | None:
+    """A document of version 2 as another server sent it, or None if values of wrong types or its
+    depth keep it from being published; Go's decoder refuses these.
+    """
+    try:
+        document = read(value)
+        if document is None:
+            return None
+        converted(below(document, ("/apis/",)))
+        converted(document)
+        protobuf_of({**document, "info": {}})
+    except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError):
+        return None
+    return document
 
 
 # --- version 2 as version 3 -----------------------------------------------------------------------

@@ -24,6 +24,7 @@ from sim.api.types import Obj
 
 Body = dict[str, Any]
 
+DEPTH_MAX = 100
 _KINDS = "x-kubernetes-group-version-kind"
 _OPERATION = (
     "description",
@@ -81,9 +82,11 @@ def merged(own: Body, described: Iterable[Described]) -> Body:
 
 def read(document: Any) -> Body | None:
     """A document as another server sent it, without defaults and with its members in order; None if
-    it is no document.
+    it is no document, or one that nests too deep.
     """
     if not isinstance(document, dict) or not isinstance(document.get("paths", {}), dict):
+        return None
+    if _is_deep(document):
         return None
     paths, definitions = document.get("paths") or {}, document.get("definitions") or {}
     if not isinstance(definitions, dict):
@@ -95,6 +98,17 @@ def read(document: Any) -> Body | None:
             name: in_order(schema) for name, schema in definitions.items() if isinstance(schema, dict)
         },
     }
+
+
+def _is_deep(document: Body) -> bool:
+    """True for a document that nests deeper than code that calls itself may go."""
+    level: list[Any] = [document]
+    for _ in range(DEPTH_MAX):
+        below = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [value for values in below for value in values if isinstance(value, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def below(document: Body, prefixes: Sequence[str]) -> Body:

@@ -143,6 +143,10 @@ def print_result(
             else Text("NOT as it was served", "bold red")
         )
         console.print(told)
+    for call in result.unanswered:
+        console.print(
+            visible(f"the journal ends before an answer to {call}"), highlight=False, soft_wrap=True
+        )
     for what, file in (("report", report), ("trace", trace)):
         if file is not None:
             console.print(f"{what}: {file}", highlight=False, soft_wrap=True)

@@ -54,6 +54,7 @@ from sim.wire.http.yaml_json import YamlError, load_yaml
 Decide = Callable[[Obj], Mapping[str, Any]]
 Convert = Callable[[Obj, str], Obj]
 LATENCY_US = 2 * MS
+YAML_DEPTH_MAX = 500  # of an answer that is no JSON
 UNREAD = "unexpected error when reading response body. Please retry. Original error"
 REDIRECTS, AGAIN, REDIRECTS_MAX = (301, 302, 303, 307, 308), (307, 308), 10  # of Go's client
 DENIED: Obj = {"allowed": False, "status": {"code": 403, "message": "denied by a fault of the scenario"}}
@@ -267,7 +268,7 @@ class _Exchange:
 
 def _load_yaml(body: bytes) -> Json:
     try:
-        return load_yaml(body)
+        return load_yaml(body, depth_max=YAML_DEPTH_MAX)
     except YamlError as error:
         raise ValueError(str(error)) from None
 

@@ -188,16 +188,20 @@ def _nodes_at_most(text: bytes) -> int:
     return 1 + 2 * sum(map(text.count, (b":", b"?", b",", b"{"))) + text.count(b"[") + text.count(b"-")
 
 
-def load_yaml(text: bytes, twice: list[str] | None = None) -> Any:
+def load_yaml(text: bytes, twice: list[str] | None = None, depth_max: int | None = None) -> Any:
     """The first document as JSON values; later ones are ignored. Raises YamlError.
 
     twice: receives the messages of Go's strict reader about duplicate keys in a map
+    depth_max: levels that are read, where that are fewer than the stack has room for; the time of
+        libyaml's scanner grows with the square of the depth
     """
     many, levels = _nodes_at_most(text) > NODES_MAX, SHALLOW
     if many or sum(map(text.count, _OPENING)) > SHALLOW:
         exceeded = bounds_exceeded(text, SHALLOW, 2 * NODES_MAX)  # a key is a node, too
         if exceeded == "depth":
-            levels = room()
+            levels = room() if depth_max is None else min(room(), depth_max)
+            if depth_max is not None and bounds_exceeded(text, levels, 2 * NODES_MAX) == "depth":
+                raise YamlError(f"yaml: {TOO_DEEP}")
             exceeded = "nodes" if many and bounds_exceeded(text, levels, 2 * NODES_MAX) == "nodes" else ""
         if exceeded:
             raise YamlTooLarge(f"more than {NODES_MAX} values")

@@ -10,12 +10,14 @@ from __future__ import annotations
 import msgspec
 
 from sim.api.admission.base import Attributes, Denial, View, forbidden, name_of
+from sim.api.review_forms import BadReview, decoded_status
 from sim.api.store import Question
 from sim.api.types import Json, Obj
 from sim.api.unanswered import Answers, Known, Unanswered
 from sim.ident import Names
 from sim.units import SECOND
 
+REVIEW = "ImageReview"
 NAME = "ImagePolicyWebhook"
 RECEIVER = "imagePolicy.kubeConfigFile"
 ANSWERS_MAX = 1024
@@ -92,7 +94,7 @@ class ImagePolicyWebhook:
     def _unanswered(self, spec: Obj, key: str, now_us: int) -> Unanswered:
         policy = self._policy
         body = {
-            "kind": "ImageReview",
+            "kind": REVIEW,
             "apiVersion": self._names.api_version("imagepolicy", "v1alpha1"),
             "metadata": {"creationTimestamp": None},
             "spec": spec,
@@ -100,12 +102,15 @@ class ImagePolicyWebhook:
         }
 
         def take(answer: Json, failure: str, at_us: int) -> None:
-            status = answer.get("status") if isinstance(answer, dict) else None
+            status: Obj = {}
+            try:
+                status = {} if failure else decoded_status(answer, REVIEW)
+            except BadReview as error:
+                failure = str(error)
             ttl_us = 0
             if not failure:
-                allowed = bool((status or {}).get("allowed"))
-                ttl_us = policy.allow_ttl_us if allowed else policy.deny_ttl_us
-            self._answers.keep(key, Known(status or {}, failure, at_us + ttl_us))
+                ttl_us = policy.allow_ttl_us if status.get("allowed") else policy.deny_ttl_us
+            self._answers.keep(key, Known(status, failure, at_us + ttl_us))
 
         return Unanswered(Question(NAME, "", None, body, TIMEOUT_US, receiver=RECEIVER), take)
 

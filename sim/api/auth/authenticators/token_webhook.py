@@ -3,7 +3,7 @@
 A token and the remembered answers of the service become a user, an error, or a question.
 
 Holds: an answer counts for as long as the option says and for the same audiences only; an answer
-that names none of the wanted audiences is none.
+that names none of the wanted audiences is none, and one with a value of a wrong type is an error.
 
 Mirrors  kubernetes v1.25 apiserver plugin/pkg/authenticator/token/webhook/webhook.go,
          pkg/authentication/token/cache/cached_token_authenticator.go.
@@ -18,12 +18,14 @@ from hashlib import sha256
 from typing import Any
 
 from sim.api.auth.authenticator import Accepted, Outcome, Pending, Rejected, intersection
+from sim.api.review_forms import BadReview, decoded_status
 from sim.api.types import Obj, UserInfo
 from sim.units import SECOND
 
 SOURCE = "token-webhook"
 ANSWERS_MAX = 4096  # the oldest is forgotten
 ERROR_US = SECOND
+REVIEW = "TokenReview"
 
 
 class WebhookTokens:
@@ -48,8 +50,12 @@ class WebhookTokens:
 
     def answer(self, asked: Pending, review: Any) -> None:
         """Take the TokenReview that the service answered with."""
-        outcome = self._outcome(asked.audiences, review)
-        self._remember(asked, outcome, max(self._answered_us, ERROR_US))
+        try:
+            outcome = self._outcome(asked.audiences, decoded_status(review, REVIEW))
+        except BadReview as error:
+            self.fail(asked, str(error))
+        else:
+            self._remember(asked, outcome, max(self._answered_us, ERROR_US))
 
     def fail(self, asked: Pending, error: str) -> None:
         """The service gave no answer."""
@@ -62,20 +68,17 @@ class WebhookTokens:
             del self._answers[next(iter(self._answers))]
         self._answers[key] = outcome, self._outside_us() + for_us
 
-    def _outcome(self, wanted: tuple[str, ...], review: Any) -> Outcome:
-        status = _mapping(_mapping(review).get("status"))
-        audiences = intersection(wanted, _texts(status.get("audiences")) or self._audiences)
+    def _outcome(self, wanted: tuple[str, ...], status: Obj) -> Outcome:
+        audiences = intersection(wanted, status.get("audiences") or self._audiences)
         if wanted and not audiences:
             return None
-        if status.get("authenticated") is not True:
+        if not status.get("authenticated"):
             error = status.get("error")
-            return Rejected((error,)) if isinstance(error, str) and error else None
-        user = _mapping(status.get("user"))
-        name, uid = user.get("username", ""), user.get("uid", "")
-        if not isinstance(name, str) or not isinstance(uid, str):
-            return Rejected(("the webhook named no user",))
-        extra = {key: _texts(values) for key, values in _mapping(user.get("extra")).items()}
-        return Accepted(UserInfo(name, _texts(user.get("groups")), uid, extra), audiences)
+            return Rejected((error,)) if error else None
+        user = status.get("user") or {}
+        extra = {key: tuple(values or ()) for key, values in (user.get("extra") or {}).items()}
+        groups = tuple(user.get("groups") or ())
+        return Accepted(UserInfo(user.get("username", ""), groups, user.get("uid", ""), extra), audiences)
 
 
 def review_of(asked: Pending, api_version: str) -> Obj:
@@ -83,17 +86,9 @@ def review_of(asked: Pending, api_version: str) -> Obj:
     spec: Obj = {"token": asked.token}
     if asked.audiences:
         spec["audiences"] = list(asked.audiences)
-    return {"apiVersion": api_version, "kind": "TokenReview", "spec": spec}
+    return {"apiVersion": api_version, "kind": REVIEW, "spec": spec}
 
 
 def _key(token: str, audiences: tuple[str, ...]) -> tuple[bytes, tuple[str, ...]]:
     """What an answer is remembered under: no token is kept."""
     return sha256(token.encode()).digest(), audiences
-
-
-def _mapping(value: Any) -> Obj:
-    return value if isinstance(value, dict) else {}
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()

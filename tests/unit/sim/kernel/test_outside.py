@@ -59,6 +59,7 @@ async def test_virtual_time_rests_while_a_call_is_open_on_a_fast_clock() -> None
         await sender.more.wait()
         assert await kernel.gate.submit("outside", [True, {"a": 1}]) is None  # the driver has run
         assert (kernel.now_us, ticks) == (5, [])
+        assert kernel.outside.open_calls == ("POST https://x",)
         sender.answer(1)
         await kernel.run_until(SECOND)
     assert seen == [(5, OutsideAnswer(200, (("a", "b"),), b"x"))]

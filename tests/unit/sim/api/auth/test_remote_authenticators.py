@@ -163,16 +163,26 @@ def test_webhook_is_asked_once_for_a_token_until_its_answer_is_old() -> None:
     assert isinstance(hook.tokens.authenticate("t", (API,)), Pending)
 
 
+def wrong(kind: str, field: str) -> Rejected:
+    return Rejected((f"json: cannot unmarshal {kind} into Go struct field {field}",))
+
+
 @pytest.mark.parametrize(
     ("status", "outcome"),
     [
         ({"authenticated": False}, None),
         ({"authenticated": False, "error": "no"}, Rejected(("no",))),
-        ({"authenticated": "true", "user": CARL}, None),
+        (
+            {"authenticated": "true", "user": CARL},
+            wrong("string", "TokenReviewStatus.status.authenticated of type bool"),
+        ),
         ({"authenticated": True, "user": CARL, "audiences": ["vault"]}, None),
-        ({"authenticated": True, "user": {"username": 1}}, Rejected(("the webhook named no user",))),
+        (
+            {"authenticated": True, "user": {"username": 1}},
+            wrong("number", "UserInfo.status.user.username of type string"),
+        ),
         (None, None),
-        ([], None),
+        ([], wrong("array", "TokenReview.status of type v1.TokenReviewStatus")),
     ],
 )
 def test_answer_that_names_no_user_is_none(status: Any, outcome: Outcome) -> None:

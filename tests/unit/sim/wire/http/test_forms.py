@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from random import Random
+from time import process_time
 from typing import Any
 
 import pytest
@@ -392,3 +393,12 @@ def test_mistake_in_yaml_is_named_as_go_yaml_names_it(text: bytes, says: str) ->
     with pytest.raises(YamlError) as refused:
         load_yaml(text)
     assert str(refused.value) == says
+
+
+@pytest.mark.parametrize("opening", [b"[", b"{a: ", b"- ", b"[a,"])
+def test_answer_that_nests_too_deep_is_refused_before_it_is_scanned_as_a_whole(opening: bytes) -> None:
+    text = opening * (1_500_000 // len(opening))
+    began = process_time()
+    with pytest.raises(YamlError, match="exceeded max depth of 10000"):
+        load_yaml(text, depth_max=500)
+    assert process_time() - began < 0.15
