@@ -82,10 +82,14 @@ class Exchanger:
     """Carries exchanges out, and keeps connections and contexts for the next ones.
 
     receivers: services by the names that requests give
+    idle_max: connections that are kept open; 0 for an exchanger that is never closed
     """
 
-    def __init__(self, receivers: Mapping[str, Service] = MappingProxyType({})) -> None:
+    def __init__(
+        self, receivers: Mapping[str, Service] = MappingProxyType({}), idle_max: int = IDLE_MAX
+    ) -> None:
         self._receivers = receivers
+        self._idle_max = idle_max
         self._contexts: OrderedDict[_Certificates, ssl.SSLContext | None] = OrderedDict()
         self._idle: OrderedDict[Connection, _Shared] = OrderedDict()
 
@@ -182,7 +186,7 @@ class Exchanger:
             return
         connection.idle_since = trio.current_time()
         self._idle[connection] = shared
-        if len(self._idle) > IDLE_MAX:
+        if len(self._idle) > self._idle_max:
             self._idle.popitem(last=False)[0].close()
 
 

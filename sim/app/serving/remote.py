@@ -91,7 +91,7 @@ class Remote:
         if issuer is not None:
             context = issuer.context or client_context()
             receivers[ISSUER] = Receiver(issuer.url, {}, context)
-        self._exchanger = Exchanger(receivers)
+        self._exchanger = Exchanger(receivers, idle_max=0)
 
     async def answer(self, pending: Pending) -> None:
         """Get what an authenticator needs, or an error."""
