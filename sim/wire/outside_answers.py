@@ -10,7 +10,7 @@ one piece.  After an error nothing more is read.
 Mirrors  golang net/http transport.go (readLoop, readResponse), response.go (ReadResponse),
          transfer.go (readTransfer, fixLength, parseTransferEncoding), internal/chunked.go;
          net/textproto reader.go (ReadMIMEHeader); compress/gzip gunzip.go at go1.19.
-Differs  a head may have 256 KiB, Go's 10 MiB; chunks with more overhead than data are refused, as
+Differs  a head may have 64 KiB, Go's 10 MiB; chunks with more overhead than data are refused, as
          Go does from 1.20.12 on; trailers are not kept.
 """
 
@@ -19,11 +19,12 @@ from __future__ import annotations
 import re
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from sim.api.schema.json_text import go_quote
 
-HEAD_MAX = 256 * 1024
+HEAD_MAX = 64 * 1024
 LINE_MAX, TRAILER_MAX = 4096, 4096  # chunked.go: maxLineLength; the buffer of a connection
 INFORMATIONAL_MAX = 5  # transport.go: max1xxResponses
 EXCESS_MAX, EXCESS_FREE = 16 * 1024, 16  # chunked.go: of go1.20.12
@@ -213,6 +214,7 @@ def _fields(lines: list[bytes]) -> list[tuple[str, str]]:
     return [(name, b" ".join(values).decode("latin-1")) for name, values in found]
 
 
+@lru_cache(1024)
 def _canonical(name: bytes) -> str:
     text = name.decode("latin-1")
     return text if _NAME.fullmatch(name) is None else "-".join(map(str.capitalize, text.split("-")))

@@ -263,10 +263,11 @@ class _Exchange:
             self._arrived(None, f"Post {go_quote(last.url)}: {failure}")
             return
         media = _header(answer, "content-type")
-        self._arrived(*read_answer(answer.code, media, answer.body, _load_yaml))
+        self._arrived(*read_answer(answer.code, media, answer.body, load_answer_yaml))
 
 
-def _load_yaml(body: bytes) -> Json:
+def load_answer_yaml(body: bytes) -> Json:
+    """An answer that is no JSON.  Raises ValueError."""
     try:
         return load_yaml(body, depth_max=YAML_DEPTH_MAX)
     except YamlError as error:
