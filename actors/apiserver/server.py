@@ -66,10 +66,10 @@ from sim.api.audit.events import unstored
 from sim.api.auth.attributes import AccessAttributes, Opinion
 from sim.api.kinds.core.component_status import Probed
 from sim.api.schema.scheme import Scheme
-from sim.api.store import Answer, Consult, Get, Op, Pause, Range, Unavailable
+from sim.api.store import Answer, Consult, Consulted, Get, Op, Pause, Range, Unavailable
 from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.api.unanswered import Unanswered
-from sim.api.verbs.call import Call, Identities, Refusal, Steps
+from sim.api.verbs.call import REST, Call, Identities, Refusal, Steps
 from sim.kernel import Context, Kernel, State
 from sim.units import MS, SECOND
 
@@ -449,7 +449,7 @@ class ApiServer:
             self.aggregator.answer(request, refusal.reply(), lambda reply: self._answer(number, reply, 0))
             return
         waits = handlers.converts(call) or (self.webhooks.present and handlers.is_admitted(request))
-        flight.large = flight.outside is not None and self.sizes.is_large(call)
+        flight.large = call.large = flight.outside is not None and self.sizes.is_large(call)
         if self.prompt and not waits and flight.large:
             flight.steps = Straight(call, steps)
             self._advance(number, None)
@@ -536,12 +536,12 @@ class ApiServer:
         self.caches.when_fresh(cached.cache, cached.rev, when)
 
     def _advance(self, number: int, answer: Answer) -> None:
-        """Continue a request with an answer of the storage."""
+        """Continue a request with an answer of the storage, or of webhooks, which may be large."""
         flight, ctx = self._flights.get(number), self.ctx
         if flight is None or flight.steps is None or ctx is None:
             return
         work = partial(flight.steps.advance, answer)
-        if flight.large:
+        if flight.large or (isinstance(answer, Consulted) and flight.outside is not None):
             self.kernel.aside.plan(work, lambda found: ctx.run(self._advanced, (number, found)))
         else:
             self._advanced((number, outcome.capture(work)))
@@ -561,6 +561,8 @@ class ApiServer:
                 follow_write(self, flight.request, op)
             self.sizes.note(flight.steps.call, op)
             self._answer(number, op, 0)
+        elif op == REST:
+            self._advance(number, None)
         elif isinstance(op, Pause):
             ctx.call_later_us(op.us, lambda _: self._advance(number, None))
         elif isinstance(op, Consult):

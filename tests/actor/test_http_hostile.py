@@ -20,7 +20,7 @@ from actors.apiserver.handlers import Handlers
 from sim import remembered
 from sim.api import status
 from sim.api.kinds.common.resources import pages
-from sim.wire.http import app, rendering
+from sim.wire.http import app, documents, rendering
 from sim.wire.http.yaml_json import NODES_MAX
 from tests.actor.test_http import JSON, MAPS, N, config_map, served
 from tests.unit.sim.wire.http.test_protobuf import body, put
@@ -90,6 +90,21 @@ async def test_long_list_is_printed_as_yaml_on_a_thread(monkeypatch: pytest.Monk
             listed = await client.get(MAPS, headers={"Accept": N.media_yaml})
             assert listed.text.count("name: a") == count
         assert threads == [True, False]
+
+
+async def test_openapi_document_is_made_on_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+    page = documents.openapi_page
+
+    def seen(*arguments: Any, **more: Any) -> Any:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return page(*arguments, **more)
+
+    monkeypatch.setattr(documents, "openapi_page", seen)
+    async with served() as (_, client):
+        for path in ("/openapi/v2", "/openapi/v3"):
+            assert (await client.get(path)).status_code == 200
+    assert threads == [False, False]
 
 
 @pytest.mark.parametrize("accept", [f"{N.media_protobuf}, */*", f"{N.media_protobuf},{N.media_json}", "*/*"])

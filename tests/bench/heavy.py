@@ -31,6 +31,7 @@ SETTLED_S = 0.3  # for what a request leaves to be done after its answer
 VALUES = 49_000
 CORE = "/api/v1/namespaces/default"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+MARKS = ("[", "{", "-", "? ", "- ", "a: ", "[]", "{},", '"', "&a ", "*a ", "!!a ", "%", "#", "\n", "\\")
 Sent = tuple[str, str, Any, str]  # method, path, body (a text is sent unchanged), media type
 
 
@@ -257,24 +258,7 @@ def document_forms() -> Iterator[Heavy]:
 def body_forms() -> Iterator[Heavy]:
     maps = f"{CORE}/configmaps"
     for media in (N.media_json, N.media_yaml):
-        for text in (
-            "[",
-            "{",
-            "-",
-            "? ",
-            "- ",
-            "a: ",
-            "[]",
-            "{},",
-            '"',
-            "&a ",
-            "*a ",
-            "!!a ",
-            "%",
-            "#",
-            "\n",
-            "\\",
-        ):
+        for text in MARKS:
             yield Heavy(
                 f"{media.rpartition('/')[2]}: {text!r}",
                 [("POST", maps, text * (1_500_000 // len(text)), media)],
@@ -384,6 +368,15 @@ def ask(server: Server, sent: Sent) -> tuple[int, bytes]:
         connection.close()
 
 
+def longest_of(path: Path) -> dict[str, float]:
+    """The longest noted pieces, by the requests that wait for them (`tests.bench.pieces`)."""
+    found = dict.fromkeys(("all", "writes"), 0.0)
+    for line in path.read_text().splitlines():
+        waiting, ms = line.split()
+        found[waiting] = max(found[waiting], float(ms))
+    return found
+
+
 def longest_ms(server: Server, path: Path, form: Heavy) -> tuple[dict[str, float], list[int]]:
     """The longest pieces of the measured requests, by the requests that wait, and the codes."""
     codes = [ask(server, sent)[0] for sent in form.before]
@@ -391,11 +384,7 @@ def longest_ms(server: Server, path: Path, form: Heavy) -> tuple[dict[str, float
     path.write_text("")
     codes = [*codes[:3], *(ask(server, sent)[0] for sent in form.sent)]
     sleep(SETTLED_S)
-    found = dict.fromkeys(("all", "writes"), 0.0)
-    for line in path.read_text().splitlines():
-        waiting, ms = line.split()
-        found[waiting] = max(found[waiting], float(ms))
-    return found, codes
+    return longest_of(path), codes
 
 
 def main() -> int:

@@ -33,7 +33,7 @@ from sim.api.schema.json_text import go_quote, parse
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.status import error_group, invalid
-from sim.api.store import Answer, Get, Item, Op, Unavailable
+from sim.api.store import Answer, Get, Item, Op, Pause, Unavailable
 from sim.api.types import Json, Obj, Reply, Request, UserInfo
 from sim.ident import Names
 from sim.options.gates import SERVER_SIDE_APPLY, is_on
@@ -192,6 +192,7 @@ class Call:
     operation_options: of a deletion, as webhooks see them
     collected: True if the object is deleted as one of a collection
     size: bytes of the object that a client outside writes, 0 before it is written
+    large: True if the request may take long, so that it pauses between its parts
     """
 
     request: Request
@@ -205,6 +206,7 @@ class Call:
     operation_options: Obj | None = None
     collected: bool = False
     size: int = 0
+    large: bool = False
 
     @property
     def key(self) -> str:
@@ -390,6 +392,15 @@ def connected(call: Call, opts: Obj) -> Generator[Op, Answer, None]:
         run = call.registry.rules.hooks(call, opts, None, mutating)
         if run is not None:
             yield from run
+
+
+REST = Pause(0)  # takes no time
+
+
+def rest(call: Call) -> Generator[Op, Answer, None]:
+    """Let other requests proceed between two parts of a request that may take long."""
+    if call.large:
+        yield REST
 
 
 def check_size(call: Call, obj: Obj) -> None:

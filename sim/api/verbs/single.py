@@ -74,6 +74,7 @@ from sim.api.verbs.call import (
     mutated,
     parse_revision,
     read_patch,
+    rest,
     written,
 )
 from sim.api.verbs.versions import as_stored, registered_in, versions_of
@@ -99,7 +100,9 @@ def create(call: Call) -> Steps:
     """POST to a collection."""
     if call.request.name:
         raise method_not_allowed()
-    return (yield from create_object(call, decode(call, call.resource)))
+    obj = decode(call, call.resource)
+    yield from rest(call)
+    return (yield from create_object(call, obj))
 
 
 def _given_metadata(call: Call, obj: Obj) -> Obj:
@@ -158,6 +161,7 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
         shown = as_encoded(call, obj)
         record = ownership.on_create(resource.schema, shown, call.writer(), reset, registered_in(call))
         record = () if _is_unnamed(call, obj) else record
+    yield from rest(call)
     obj = without_record((yield from admitted(call, obj)))
     if resource.rule in escalation.GUARDED:
         yield from escalation.confirm(call, obj, None)
@@ -171,7 +175,9 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     if resource.behavior.allocate is not None:
         obj = yield from _allocated(call, resource.behavior.allocate, obj, None)
     obj = _stamped(call, for_create(resource, obj, names, registry.gates), None)
+    yield from rest(call)
     registry.rules.valid(call, obj, None)
+    yield from rest(call)
     call.warnings += warnings_of(resource, obj, None, names, call.from_outside)
     if request.verb != "create":
         _check_may_create(call)
@@ -467,7 +473,11 @@ def update_object(
         if item is None:
             raise absent or call.not_found()
         wanted = transform(item)
-        obj, record = yield from _prepared(call, wanted, item, owning(call, item, wanted))
+        yield from rest(call)
+        record = owning(call, item, wanted)
+        yield from rest(call)
+        obj, record = yield from _prepared(call, wanted, item, record)
+        yield from rest(call)
         removed = "deletionTimestamp" in obj["metadata"] and _is_removed(call, obj)
         if not removed and obj == item.obj:
             record = ownership.kept_times(item.managed, record)
@@ -524,7 +534,9 @@ def _prepared(
     if new.get("status") is not wanted.get("status"):
         record = ownership.rebound(record, wanted, new)
     if new is not old:
+        yield from rest(call)
         registry.rules.valid(call, new, old)
+        yield from rest(call)
         if not call.subresource:
             warnings = warnings_of(resource, new, old, names, call.from_outside)
             call.warnings += [text for text in warnings if text not in call.warnings]

@@ -143,7 +143,8 @@ class Front:
         self._gates, self._added = gates, added
         self._profile = profile
         self._served = 0
-        self._threads = trio.CapacityLimiter(1)
+        # For bodies and for documents: one at a time of each.
+        self._threads, self._makers = trio.CapacityLimiter(1), trio.CapacityLimiter(1)
 
     async def answer(self, exchange: Exchange) -> Response:
         """Handles one request. A defect of the server affects this request only."""
@@ -318,7 +319,13 @@ class Front:
         if path == pprof.VERBOSITY and exchange.method == "PUT" and self._profile is not None:
             raw = await exchange.body.read()
             return pprof.set_verbosity((raw or b"").decode("utf-8", "replace"))
-        return self._documents.find(exchange.method, path, exchange.query, exchange.headers.get("accept"))
+        accept = exchange.headers.get("accept")
+        find = partial(self._documents.find, exchange.method, path, exchange.query, accept)
+        if not path.startswith("/openapi/"):
+            return find()
+        # A document of many definitions takes seconds to make.
+        made: Document | None = await self._on_thread(find, self._makers)
+        return made
 
     # --- documents --------------------------------------------------------------------------------
 
@@ -460,9 +467,11 @@ class Front:
         """The result of a pure conversion; of much data on a thread, one at a time, so that other
         requests proceed.
         """
-        if size <= INLINE_MAX:
-            return convert()
-        result, refused = await trio.to_thread.run_sync(partial(_caught, convert), limiter=self._threads)
+        return convert() if size <= INLINE_MAX else await self._on_thread(convert, self._threads)
+
+    async def _on_thread(self, convert: Callable[[], Any], threads: trio.CapacityLimiter) -> Any:
+        """The result of a pure conversion on one of these threads."""
+        result, refused = await trio.to_thread.run_sync(partial(_caught, convert), limiter=threads)
         if refused is None:
             return result
         try:

@@ -75,6 +75,37 @@ async def test_small_patch_of_a_large_object_is_done_aside(monkeypatch: pytest.M
         assert threads == []
 
 
+async def test_write_of_another_client_is_done_between_the_parts_of_a_large_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, going = trio.Event(), threading.Event()
+    token = trio.lowlevel.current_trio_token()
+    advance = Straight.advance
+
+    def held(self: Straight, answer: Any) -> Any:
+        token.run_sync_soon(begun.set)
+        assert going.wait(PATIENCE_S)
+        return advance(self, answer)
+
+    monkeypatch.setattr(Straight, "advance", held)
+    async with served() as (cluster, client):
+        cluster.kernel.aside.threads = trio.CapacityLimiter(1)
+
+        async def create(obj: dict[str, Any]) -> None:
+            assert (await client.post(MAPS, json=obj)).status_code == 201
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(create, large("large"))
+            await begun.wait()
+            nursery.start_soon(create, config_map("small"))
+            while not cluster.kernel.gate.waiting:
+                await trio.lowlevel.checkpoint()
+            going.set()
+        listed = (await client.get(MAPS)).json()["items"]
+        revisions = {each["metadata"]["name"]: int(each["metadata"]["resourceVersion"]) for each in listed}
+        assert revisions["small"] < revisions["large"]
+
+
 async def test_journal_with_large_requests_replays_to_the_same_trace() -> None:
     async def record(replay: list[Operation] | None) -> tuple[str, list[Operation]]:
         async with served(replay=replay) as (cluster, client):
