@@ -3,8 +3,8 @@
 Turns what API servers, controller managers and schedulers count, and what they show of their
 present state, into metric families of one kind of process, or of all together.
 
-Holds: counting begins with the first reader and costs nothing before; it changes no result, since
-the servers leave their fast paths, which give the same results as the ordinary ones.
+Holds: counting begins with the first reader and costs nothing before; see
+`sim.wire.http.measures.begin`.
 
 Mirrors  kubernetes v1.25 component-base metrics/{options,registry}.go; each process has a port with
          its families there.
@@ -14,8 +14,7 @@ Differs  the replicas of a process are counted together; on the page of all proc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
+from collections.abc import Iterable, Iterator
 
 from prometheus_client import Metric
 from prometheus_client.samples import Sample
@@ -24,9 +23,9 @@ from sim.app.measured.resources import show_resources
 from sim.app.measured.state import PROCESSES, Measured, show_state
 from sim.errors import InputError, suggestion_or_all
 from sim.ident import Names
-from sim.kernel import Kernel
 from sim.kernel.meters import Meters
 from sim.options.metrics import MetricsFlags
+from sim.wire.http.measures.begin import begin_counting
 from sim.wire.http.measures.families import BOUNDS, FAMILIES, families
 from sim.wire.http.measures.restricted import restricted
 from sim.wire.http.measures.text import text_format
@@ -34,39 +33,6 @@ from sim.wire.http.measures.text import text_format
 # The page /metrics/resources of the scheduler, with series for every pod; only shown by its name.
 RESOURCES = "resources"
 PAGES = (*PROCESSES, RESOURCES)
-
-
-_ALLOWED = ("allow", "privileged", "latest", "enforce")
-# Series that upstream shows before they count anything (pod-security-admission metrics.go).
-FROM_THE_START = tuple(
-    (f"pod_security_{family}_total", (*decided, operation, what, ""))
-    for family, what, decided in (
-        ("evaluations", "pod", _ALLOWED),
-        ("exemptions", "pod", ()),
-        ("exemptions", "controller", ()),
-    )
-    for operation in ("create", "update")
-)
-
-
-class Rebound(Protocol):
-    """A server that may have to leave its fast paths."""
-
-    def rebound(self) -> None:
-        """Follow a change of what is counted."""
-        ...
-
-
-def begin_counting(kernel: Kernel, servers: Mapping[str, Rebound], meters: Meters) -> Meters:
-    """Let the components count from now on, unless they do already."""
-    if kernel.meters is None:
-        kernel.meters = meters
-        meters.begun_us = kernel.now_us
-        for family, labels in FROM_THE_START:
-            meters.count(family, labels, 0)
-        for server in servers.values():
-            server.rebound()
-    return kernel.meters
 
 
 def as_shown(counted: Iterable[Metric], flags: MetricsFlags) -> Iterator[Metric]:

@@ -53,8 +53,8 @@ def make_front(
     authorities: PEM certificates that are trusted in addition to those of the options
     front_proxy: make the certificate by which aggregated servers know this one
     """
-    gateway = Gateway(cluster.kernel, cluster.api_servers)
     counts, about = Counts(), version()
+    gateway = Gateway(cluster.kernel, cluster.api_servers, meters=counts.meters)
 
     def debug(name: str, query: str) -> str | None:
         fairness = gateway.fairness()
@@ -70,7 +70,7 @@ def make_front(
         partial(gateway.scheme, cluster.scheme),
         address,
         partial(_failing_checks, cluster, gateway),
-        partial(metrics_text, cluster, counts, about),
+        partial(metrics_text, cluster, gateway, counts, about),
         about,
         checks,
         issuer,

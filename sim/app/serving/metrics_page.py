@@ -3,8 +3,8 @@
 Turns the present state of a cluster, and what was counted of it, into metric families.
 
 Holds: from the first reader on, the requests of the cluster's components are counted too; before
-that nothing inside the simulation counts.  What is counted changes no result: the servers leave
-their fast paths, which give the same results as the ordinary ones.
+that nothing inside the simulation counts.  A reader changes no result (see
+`sim.wire.http.measures.begin`), and a session that is read is replayed as it was served.
 
 Mirrors  kubernetes v1.25: the families of an API server, see `sim.wire.http.measures`;
          component-base metrics (kubernetes_build_info), prometheus/client_golang's process
@@ -25,8 +25,10 @@ from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTO
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from sim.app.cluster import Cluster
-from sim.app.measured.components import PAGES, RESOURCES, begin_counting, component_families, merged
+from sim.app.measured.components import PAGES, RESOURCES, component_families, merged
 from sim.kernel.meters import Meters
+from sim.wire.http.gateway import Gateway
+from sim.wire.http.measures.begin import FROM_THE_START
 from sim.wire.http.measures.counts import Counts
 from sim.wire.http.measures.families import BOUNDS
 from sim.wire.http.measures.text import text_format
@@ -34,14 +36,21 @@ from sim.wire.http.measures.text import text_format
 _RUNTIME = (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR)
 
 
-def metrics_text(cluster: Cluster, counts: Counts, about: Mapping[str, str], process: str) -> str:
+def metrics_text(
+    cluster: Cluster, gateway: Gateway, counts: Counts, about: Mapping[str, str], process: str
+) -> str:
     """The text of the page.
 
     about: the fields of /version
     process: the kind of process that has the families; all kinds if there is no such kind
     """
-    counts.meters = begin_counting(cluster.kernel, cluster.api_servers, counts.meters)
+    gateway.begin_counting()
     shown = Meters(BOUNDS)
+    if cluster.kernel.meters is None:
+        for family, labels in FROM_THE_START:
+            shown.count(family, labels, 0)
+    else:
+        counts.meters = cluster.kernel.meters
     counts.show(shown)
     chosen = process if process in PAGES else ""
     if chosen == RESOURCES:

@@ -34,6 +34,8 @@ from sim.api.openapi.aggregated import NOTHING, Aggregated
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Reply, Request, UserInfo, Watch, WatchEvent
 from sim.kernel import Kernel, OutsideAnswer, OutsideRequest, unheard
+from sim.kernel.meters import Meters
+from sim.wire.http.measures.begin import begin_counting
 from sim.wire.patience import within
 from sim.wire.stack import make_room
 
@@ -41,6 +43,7 @@ from sim.wire.stack import make_room
 REQUEST_TIMEOUT_S = 60
 BACKLOG_MAX = 10_000
 TAKE = 1000
+COUNT = "count"  # the operation of the gate by which the components begin to count
 READS = ("get", "list", "watch")
 NOT_KEPT = "the journal of this server cannot be written, so requests that change something are refused"
 _READ_PARTS = ("", "status", "scale")
@@ -129,6 +132,10 @@ class OutsideEndpoint(Protocol):
     @property
     def started_us(self) -> int:
         """When its incarnation started, in virtual time."""
+        ...
+
+    def rebound(self) -> None:
+        """Leave the fast paths, which count nothing, once requests are counted."""
         ...
 
     @property
@@ -282,16 +289,22 @@ class Gateway:
 
     servers: the API servers by name, in the kernel's order
     backlog_max: bound of events that wait for the client of a watch
+    meters: what the components count in, once a client reads metrics
     """
 
     def __init__(
-        self, kernel: Kernel, servers: Mapping[str, OutsideEndpoint], backlog_max: int = BACKLOG_MAX
+        self,
+        kernel: Kernel,
+        servers: Mapping[str, OutsideEndpoint],
+        backlog_max: int = BACKLOG_MAX,
+        meters: Meters | None = None,
     ) -> None:
         assert backlog_max > 0
         make_room()
         self.kernel = kernel
         self._backlog_max = backlog_max
         self._servers = servers
+        self._meters, self._counting = meters, False
         self._watches: dict[int, OutsideWatch] = {}
         self._opened = 0
         self._asked = 0
@@ -301,6 +314,7 @@ class Gateway:
         kernel.gate.handle("watch-stop", self._watch_stop)
         kernel.gate.handle("forward", self._forward, self._forward_unkept)
         kernel.gate.handle("judge", self._judge)
+        kernel.gate.handle(COUNT, self._count)
 
     def wall_us(self) -> int:
         """Unix time of the cluster for outside clients."""
@@ -399,6 +413,16 @@ class Gateway:
         if self.kernel.meters is not None:
             self.kernel.meters.count("apiserver_terminated_watchers_total", (resource,))
 
+    def begin_counting(self) -> None:
+        """Let the components count for a reader outside, unless they do already.
+
+        The first reader is an operation of the journal, because servers that count do other units
+        of work than servers that do not.
+        """
+        if self.kernel.meters is None and not self._counting:
+            self._counting = True
+            self.kernel.gate.post(COUNT, None, unheard)
+
     def stop(self, ident: int) -> None:
         """Ends a watch."""
         self.kernel.gate.post("watch-stop", ident, lambda _: None)
@@ -469,6 +493,13 @@ class Gateway:
         if waiting is not None:
             server, respond = waiting
             server.forget(respond)
+        done(None)
+
+    def _count(self, _: None, done: Callable[[Any], None]) -> None:
+        # A cluster whose metrics nobody reads needs no package for metrics.
+        from sim.wire.http.measures.families import BOUNDS
+
+        begin_counting(self.kernel, self._servers, self._meters or Meters(BOUNDS))
         done(None)
 
     def _watch_stop(self, ident: int, done: Callable[[Any], None]) -> None:
