@@ -20,7 +20,7 @@ from sim.check import Checker, Condition, Expectation, Matter, Mistakes, Verdict
 from sim.check.availability import AvailablePods
 from sim.errors import InputError, Problems
 from sim.ident import NAMES
-from sim.kernel import DEFAULT_EPOCH_US, Operation, Trace
+from sim.kernel import DEFAULT_EPOCH_US, Comparison, Operation, Trace
 from sim.kernel.fast import FastPaths
 from sim.report import BUCKET_US, Timeline
 from sim.report.charts.chart import in_notebook
@@ -43,11 +43,18 @@ class Outside(NamedTuple):
 
     epoch_us: Unix time at which its virtual time began
     trace_sha256: of its trace when it ended; "" if unknown
+    ended_at: the position of that end, if it is not the end of the plan: the operation COMPARED
+    checksums: those of the rows of its trace, as far as they are known
     """
 
     epoch_us: int
     operations: list[Operation]
     trace_sha256: str
+    ended_at: Operation | None = None
+    checksums: bytes = b""
+
+
+COMPARED = "compared"  # the operation at whose position the trace of a replay is compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,7 @@ class Result:
     refused: commands of the scenario without effect, and leases that candidates for leader were
         refused, each with the reason
     as_served: True if a replay has the trace of the served cluster; None if that is unknown
+    differs_at: number of the first record that differs from what was served; 0 if that is unknown
     metrics: those of the components at the end, as Prometheus reads them, of a metered run
     unanswered: calls of servers outside that a replay left open at its end, by method and URL
     """
@@ -75,6 +83,7 @@ class Result:
     )
     metrics: str = ""
     unanswered: tuple[str, ...] = ()
+    differs_at: int = 0
 
     @property
     def ok(self) -> bool:
@@ -245,7 +254,7 @@ async def run_plan(
                 seed=seed,
                 trace=trace,
                 epoch_us=outside.epoch_us if outside is not None else DEFAULT_EPOCH_US,
-                replay=None if outside is None else outside.operations,
+                replay=None if outside is None else _replayed(outside),
                 fast=fast,
                 audited=audited and outside is None,
                 replaces_log=replaces_log,
@@ -255,6 +264,37 @@ async def run_plan(
         return result
     finally:
         trace.close()
+
+
+def _replayed(outside: Outside) -> list[Operation]:
+    """The operations to repeat, with that by which the trace is compared."""
+    return outside.operations if outside.ended_at is None else [*outside.operations, outside.ended_at]
+
+
+class _AsServed:
+    """Finds out whether a replay is what was served, and where it differs first."""
+
+    def __init__(self, outside: Outside, trace: Trace, cluster: Cluster) -> None:
+        self._outside, self._trace = outside, trace
+        self._found = ""
+        self._comparison = Comparison(outside.checksums)
+        self._comparison.follow(trace)
+        cluster.kernel.gate.handle(COMPARED, self._compare)
+
+    def _compare(self, _: object, done: Callable[[None], None]) -> None:
+        self._found = self._trace.sha256()
+        done(None)
+
+    def judge(self) -> tuple[bool | None, int]:
+        """True if the replay is what was served (None if that is unknown), and the first record that
+        differs.
+        """
+        self._comparison.finish()
+        outside, differs_at = self._outside, self._comparison.differs_at
+        if not outside.trace_sha256:
+            return (False if differs_at else None), differs_at
+        found = self._trace.sha256() if outside.ended_at is None else self._found
+        return found == outside.trace_sha256, differs_at
 
 
 async def _run(
@@ -275,7 +315,7 @@ async def _run(
     `outcome.perform`, which makes many runs in one process, requests collections.
     """
     started = perf_counter()
-    served_sha256 = "" if outside is None else outside.trace_sha256
+    as_served: _AsServed | None = None
     timeline = Timeline(NAMES[plan.cluster.naming])
     async with make() as cluster, trio.open_nursery() as beside:
         cluster.kernel.slice_s = SLICE_S
@@ -295,6 +335,7 @@ async def _run(
             prepare(cluster)
         if outside is not None:
             Gateway(cluster.kernel, cluster.api_servers)
+            as_served = _AsServed(outside, trace, cluster)
         director = Director(cluster, on_step, zones_of(plan))
         director.schedule(plan.steps)
         if outside is None:
@@ -307,6 +348,7 @@ async def _run(
         steps = cluster.kernel.steps
         text = "" if metrics is None else metrics.text()
         unanswered = cluster.kernel.outside.open_calls if outside is not None else ()
+    same, differs_at = (None, 0) if as_served is None else as_served.judge()
     return Result(
         plan.name,
         seed,
@@ -317,7 +359,8 @@ async def _run(
         tuple(checker.verdicts(plan.duration_us)),
         timeline,
         cluster.refused,
-        trace.sha256() == served_sha256 if served_sha256 else None,
+        same,
         metrics=text,
         unanswered=unanswered,
+        differs_at=differs_at,
     )

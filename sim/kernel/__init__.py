@@ -11,6 +11,7 @@ from sim.kernel.streams import stream
 from sim.kernel.sync import TIMED_OUT, Future, Mailbox
 from sim.kernel.tasks import KernelTask
 from sim.kernel.timer import Timer
+from sim.kernel.trace.comparison import Checksums, Comparison
 from sim.kernel.trace.files import CutError, Decoder, Record, TraceError, read, read_header
 from sim.kernel.trace.records import Kind, Trace
 
@@ -21,6 +22,8 @@ __all__ = [
     "TIMED_OUT",
     "Actor",
     "Blocks",
+    "Checksums",
+    "Comparison",
     "ActorExit",
     "Clock",
     "Context",

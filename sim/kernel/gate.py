@@ -6,7 +6,8 @@ journal in a kernel with the same seed applies the same operations at the same p
 gives the same trace.
 
 Holds: an operation is in the journal before it has an effect.  One that the journal cannot keep is
-given to its handler's stand-in (`Gate.handle`), which must have no effect that a replay would lack.
+given to its handler's stand-in (`Gate.handle`), which must have no effect that a replay would lack;
+a replay ends at the position of the first such operation.
 
 A handler takes `(payload, done)` and calls `done(result)` once, at once or at a later virtual time.
 """
@@ -96,6 +97,7 @@ class Gate:
         self.inbox: deque[tuple[str, Any, Callable[[Any], None]]] = deque()
         self.replay = deque(replay)
         self.journal: Journal = list[Operation]()
+        self.kept = True  # False once the journal could not keep an operation
 
     def handle(
         self,
@@ -177,6 +179,7 @@ class Gate:
         try:
             self.journal.append(Operation(kernel.steps, kernel.now_us, name, payload))
         except NotKeptError:
+            self.kept = False
             handler = self._unkept[name]
         kernel.cause = 0
         handler(payload, done)

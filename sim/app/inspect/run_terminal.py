@@ -105,9 +105,17 @@ def _progress(plan: Plan, cluster: Cluster, wall_s: float, rate: float) -> Text:
 
 
 def print_result(
-    plan: Plan, result: Result, report: Path | None, trace: Path | None, failed: Sequence[Failure] = ()
+    plan: Plan,
+    result: Result,
+    report: Path | None,
+    trace: Path | None,
+    failed: Sequence[Failure] = (),
+    difference: Sequence[str] = (),
 ) -> None:
-    """Print the verdicts, why some failed, the small picture, and the paths of written files."""
+    """Print the verdicts, why some failed, the small picture, and the paths of written files.
+
+    difference: the first event of a replay that differs from what was served
+    """
     console = terminal()
     title = f"{plan.name}: {plan.description}" if plan.description else plan.name
     console.print(Text(title, "bold"))
@@ -147,6 +155,8 @@ def print_result(
         console.print(
             visible(f"the journal ends before an answer to {call}"), highlight=False, soft_wrap=True
         )
+    for line in difference:
+        console.print(Text(line), soft_wrap=True)
     for what, file in (("report", report), ("trace", trace)):
         if file is not None:
             console.print(f"{what}: {file}", highlight=False, soft_wrap=True)

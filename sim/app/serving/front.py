@@ -24,6 +24,7 @@ from sim.app.serving.identities import (
     make_certificate_reader,
     published_authorities,
 )
+from sim.app.serving.journal import JournalFile
 from sim.app.serving.metrics_page import metrics_text
 from sim.app.serving.profiler import Profiler
 from sim.app.version import version
@@ -64,7 +65,8 @@ def make_front(
 
     names, options = cluster.names, cluster.options.api_server
     pair, aggregator_ca = aggregator_pair(cluster.options.authentication, made=front_proxy)
-    checks = checks_of(names, bool(options.seats), options.gates, proxied=bool(pair))
+    journalled = isinstance(cluster.kernel.gate.journal, JournalFile)
+    checks = checks_of(names, bool(options.seats), options.gates, proxied=bool(pair), journalled=journalled)
     issuer = issuer_documents(cluster, files, address)
     documents = Documents(
         partial(gateway.scheme, cluster.scheme),
@@ -126,6 +128,7 @@ def _failing_checks(cluster: Cluster, gateway: Gateway, what: str) -> tuple[str,
         synced=server is not None and server.synced,
         stored=cluster.storage.prompt,
         graced=server is not None and now_us - server.started_us < grace_us,
+        kept=cluster.kernel.gate.kept,
     )
 
 

@@ -15,9 +15,13 @@ The file is handed to the operating system with each operation, and to the disk 
 the end: a crash of the machine may lose the operations of the last seconds before it.
 
 Format  Blocks with checksums (`sim.kernel.blocks`), each a MessagePack value: a map (the head), a
-        row for each operation (units of work done, virtual microseconds, name, payload), and at a
-        clean end a map (see `End`).  Format 1 had no checksums; it is refused by name, since only
-        the program that wrote it can replay it exactly.
+        row for each operation (units of work done, virtual microseconds, name, payload), binary
+        values (checksums of the rows of the trace, by which a replay finds the first event that
+        differs), and at a clean end a map (see `End`).  Format 1 had no checksums of its blocks; it
+        is refused by name, since only the program that wrote it can replay it exactly.
+
+A journal that cannot grow any more has no room for an end.  The head therefore has room for a
+`Stop` from the beginning, and is replaced in its place when an operation cannot be written.
 """
 
 from __future__ import annotations
@@ -38,11 +42,13 @@ from sim.app.run import expectations_of
 from sim.app.study.outcome import plan_digest, program_digest
 from sim.errors import InputError
 from sim.files import new_private, write_all
-from sim.kernel import MARK, Blocks, DamageError, NotKeptError, Operation, block
+from sim.kernel import MARK, Blocks, Checksums, DamageError, NotKeptError, Operation, Trace, block
 from sim.scenario.plan.compile import NODES_MAX, load, plan_of_settings
 from sim.scenario.plan.plan import AdoptionPlan, ClusterPlan, Plan
 
 FORMAT = 2
+# Bytes of `Stop` in a head, and of its padding at least; characters of its text.
+STOP_BYTES, PADDING_MIN, WHY_MAX = 1024, 256, 100
 _FORMAT_1 = re.compile(rb"^.?\xaeorrery_journal\x01", re.DOTALL)
 NO_SCENARIO = "served"  # the name of a session without a scenario
 
@@ -87,11 +93,27 @@ class Session(msgspec.Struct, frozen=True):
         return plan if self.seed is None else replace(plan, seed=self.seed)
 
 
+class Stop(msgspec.Struct, frozen=True):
+    """Where the journal ended because an operation could not be written, and why; "": it did not.
+
+    step, at_us: the position of that operation
+    trace_sha256: the hash of the trace before it
+    padding: makes it as long as every other stop
+    """
+
+    why: str = ""
+    step: int = 0
+    at_us: Annotated[int, msgspec.Meta(ge=0)] = 0
+    trace_sha256: str = ""
+    padding: bytes = b""
+
+
 class Head(msgspec.Struct, frozen=True):
     """The first block of a journal.
 
     plan, program: digests of the plan and of the program that ran it
     epoch_us: Unix time at which virtual time began
+    stop: where the journal ended early
     """
 
     orrery_journal: int
@@ -99,6 +121,7 @@ class Head(msgspec.Struct, frozen=True):
     epoch_us: int
     plan: str
     program: str
+    stop: Stop = Stop()
 
 
 class End(msgspec.Struct, frozen=True):
@@ -112,18 +135,27 @@ class End(msgspec.Struct, frozen=True):
 class Journal(msgspec.Struct, frozen=True):
     """A journal that was read.
 
-    end: None if the server did not end cleanly
+    end: None if the server did not end cleanly, or its journal could not be written
     note: which part of the file was left out, "" for none
+    checksums: those of the rows of the trace, as far as they are known (`sim.kernel.Comparison`)
     """
 
     head: Head
     operations: list[Operation]
     end: End | None
     note: str = ""
+    checksums: bytes = b""
+
+    @property
+    def stop(self) -> Stop | None:
+        """Where the journal ended early; None if each operation could be written."""
+        return self.head.stop if self.head.stop.why else None
 
     @property
     def virtual_us(self) -> int:
         """The virtual time of the end, or of the last operation if the server did not end cleanly."""
+        if self.stop is not None:
+            return self.stop.at_us
         if self.end is not None:
             return self.end.virtual_us
         return self.operations[-1].at_us if self.operations else 0
@@ -154,20 +186,39 @@ class JournalFile:
         self, path: Path, session: Session, plan: Plan, epoch_us: int, *, force: bool = False
     ) -> None:
         """Create the file.  Raises OSError, and InputError if it exists and `force` is not set."""
-        head = _block(Head(FORMAT, session, epoch_us, plan_digest(plan), program_digest()))
+        self._head = Head(FORMAT, session, epoch_us, plan_digest(plan), program_digest(), _padded(Stop()))
         self._path = path
-        self._broken = False
-        self._size = len(head)
-        self._file = new_private(path, head, force=force)
+        self._broken = self._lacks_checksums = False
+        self._checksums: Checksums | None = None
+        self._trace: Trace | None = None
+        data = _block(self._head)
+        self._size = len(data)
+        self._file = new_private(path, data, force=force)
+
+    def follow(self, trace: Trace) -> None:
+        """Keep checksums of the rows of the trace of the session."""
+        self._trace = trace
+        self._checksums = Checksums(trace, self._keep)
 
     def append(self, operation: Operation) -> None:
         """Write an operation.  Raises NotKeptError."""
-        self._write(operation)
+        if self._broken:
+            raise NotKeptError
+        try:
+            self._write(operation)
+        except OSError as error:
+            self._break(operation, error.strerror or "cannot be written")
+            raise NotKeptError from None
 
     def end(self, end: End) -> None:
         """Close the file; write its end if all operations are in it."""
-        with suppress(NotKeptError):
-            self._write(end)
+        if not self._broken:
+            if self._checksums is not None:
+                self._checksums.finish()
+            try:
+                self._write(end)
+            except OSError as error:
+                self._break(Operation(end.steps, end.virtual_us, "", None), error.strerror or "")
         with suppress(OSError):
             os.fsync(self._file)
         os.close(self._file)
@@ -178,27 +229,46 @@ class JournalFile:
         with suppress(OSError):
             self._path.unlink()
 
-    def _write(self, value: Operation | End) -> None:
-        if self._broken:
-            raise NotKeptError
+    def _keep(self, checksums: bytes) -> None:
+        """Write checksums of the trace, up to the first that cannot be written."""
+        if checksums and not self._broken and not self._lacks_checksums:
+            try:
+                self._write(checksums)
+            except OSError:
+                self._lacks_checksums = True
+
+    def _write(self, value: Operation | End | bytes) -> None:
         data = _block(value)
         try:
             write_all(self._file, data)
-        except OSError as error:
-            self._break(error.strerror or "cannot be written")
-            raise NotKeptError from None
+        except OSError:
+            with suppress(OSError):  # so that no part of a record is left
+                os.ftruncate(self._file, self._size)
+                os.lseek(self._file, self._size, os.SEEK_SET)
+            raise
         self._size += len(data)
 
-    def _break(self, why: str) -> None:
+    def _break(self, lost: Operation, why: str) -> None:
         """End the journal: no further operation is accepted, because one could not be written."""
         self._broken = True
+        sha256 = "" if self._trace is None else self._trace.sha256()
+        stop = _padded(Stop(why[:WHY_MAX], lost.step, lost.at_us, sha256))
         with suppress(OSError):
-            os.ftruncate(self._file, self._size)
-        told = f"the journal ends here: {why}; requests that change something are refused from now on"
-        print(visible(f"orrery: {self._path}: {told}"), file=sys.stderr, flush=True)
+            os.pwrite(self._file, _block(msgspec.structs.replace(self._head, stop=stop)), 0)
+            os.fsync(self._file)
+        if lost.name:
+            told = f"the journal ends here: {why}; requests that change something are refused from now on"
+            print(visible(f"orrery: {self._path}: {told}"), file=sys.stderr, flush=True)
 
 
-def _block(value: Head | Operation | End) -> bytes:
+def _padded(stop: Stop) -> Stop:
+    """The stop in the length that all have."""
+    some = b"\0" * PADDING_MIN  # the length of each padding is written in two bytes
+    size = len(msgspec.msgpack.encode(msgspec.structs.replace(stop, padding=some)))
+    return msgspec.structs.replace(stop, padding=some + b"\0" * (STOP_BYTES - size))
+
+
+def _block(value: Head | Operation | End | bytes) -> bytes:
     return block(msgspec.msgpack.encode(value))
 
 
@@ -226,6 +296,7 @@ class _Reader:
         self._blocks = Blocks()
         self._head: Head | None = None
         self._operations: list[Operation] = []
+        self._checksums: list[bytes] = []
 
     def read(self) -> Journal:
         """Read all blocks.  Raises DamageError, InputError, msgspec.DecodeError."""
@@ -236,6 +307,9 @@ class _Reader:
                     self._head = self._read_head(content)
                     continue
                 value = msgspec.msgpack.decode(content)
+                if isinstance(value, bytes):
+                    self._checksums.append(value)
+                    continue
                 if isinstance(value, dict):
                     end = msgspec.convert(value, End)
                     break
@@ -246,7 +320,7 @@ class _Reader:
                 raise
         if self._head is None:
             raise self.damage(0)
-        return Journal(self._head, self._operations, end, self._note(end))
+        return Journal(self._head, self._operations, end, self._note(end), b"".join(self._checksums))
 
     def _read_head(self, content: bytes) -> Head:
         head = msgspec.msgpack.decode(content, type=Head)

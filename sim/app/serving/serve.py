@@ -46,7 +46,7 @@ from sim.app.serving.identities import (
 from sim.app.serving.job_notes import tell_of_endless_jobs
 from sim.app.serving.journal import End, JournalFile, Session
 from sim.errors import InputError
-from sim.kernel import NEVER_US, Operation
+from sim.kernel import NEVER_US, Operation, Trace
 from sim.options.audit import BATCH
 from sim.scenario.plan.plan import Plan
 from sim.wire.descriptors import connections_below, descriptor_limit, raise_descriptor_limit
@@ -64,6 +64,9 @@ class _Forgotten:
     """Replaces the journal of a server that writes none, so that a long-lived server does not grow
     by it.
     """
+
+    def follow(self, _: Trace) -> None:
+        return None
 
     def append(self, _: Operation) -> None:
         return None
@@ -120,6 +123,7 @@ async def _main(
         if arguments.journal is None
         else JournalFile(arguments.journal, session, plan, epoch_us, force=arguments.force)
     )
+    journal.follow(kernel.trace)
     kernel.gate.journal = journal
     with trio.open_signal_receiver(signal.SIGINT, *heard()) as signals:
         async with cluster:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -69,6 +69,8 @@ class Trace:
     def __init__(self, path: Path | None = None, header: Mapping[str, Any] | None = None) -> None:
         self.count = 0
         self.outcome: Mapping[str, Any] | None = None  # of the run, for the end mark
+        # Gets the rows of each batch that is complete.
+        self.watcher: Callable[[Sequence[Any]], None] | None = None
         self._kinds: dict[str, Kind] = {}
         self._batch: list[Any] = []
         self._series = 0
@@ -159,10 +161,16 @@ class Trace:
             row[2] = run
         return data
 
+    def waiting_rows(self) -> list[Any]:
+        """The rows since the last whole batch, as they are written."""
+        return [[*row[:2], b"".join(row[2])] if row[0] == RUN else row for row in self._batch]
+
     def _flush(self) -> None:
         if not self._batch:
             return
         data = self._packed()
+        if self.watcher is not None:
+            self.watcher(self.waiting_rows())
         self._batch.clear()
         self._runs.clear()
         self._run = None

@@ -10,7 +10,7 @@ a watch) is an operation of the journal, so a replay does the same work; an answ
 time only if the request itself does. A request of a client that has left is not begun. A watch with
 a client that does not read is ended, which is an operation too: a replay has no client, keeps no
 backlog, and takes each end from the journal. While the journal cannot be written, requests that
-would change something are refused and reads are served.
+would change something are refused; reads, dry runs and reviews are served.
 
 Mirrors  nothing upstream; a client that does not read loses its watch, as with upstream's watch
          cache.
@@ -45,6 +45,14 @@ BACKLOG_MAX = 10_000
 TAKE = 1000
 COUNT = "count"  # the operation of the gate by which the components begin to count
 READS = ("get", "list", "watch")
+DRY_RUN_ALL = "All"  # metav1.DryRunAll
+REVIEWS = (
+    "selfsubjectaccessreviews",
+    "subjectaccessreviews",
+    "localsubjectaccessreviews",
+    "selfsubjectrulesreviews",
+    "tokenreviews",
+)
 NOT_KEPT = "the journal of this server cannot be written, so requests that change something are refused"
 _READ_PARTS = ("", "status", "scale")
 LINE_MAX = 200  # characters of an error's text in a log line
@@ -454,11 +462,23 @@ class Gateway:
         server.handle(unpack(parts), respond, _failed)
 
     def _request_unkept(self, payload: list[Any], done: Callable[[Any], None]) -> None:
-        """A request that the journal cannot hold: a read is served, any other is refused."""
-        if payload[0][_FIELDS.index("verb")] in READS:
+        """A request that the journal cannot hold: one that stores nothing is served, any other is
+        refused.
+        """
+        if self._stores_nothing(unpack(payload[:4])):
             self._request(payload, done)
         else:
             done((Reply(500, body=status.internal_error(NOT_KEPT)), None))
+
+    def _stores_nothing(self, request: Request) -> bool:
+        """True for a read, a dry run, and a review of access or of a token."""
+        server = self.serving()
+        if request.verb in READS or request.options.get("dryRun") == DRY_RUN_ALL:
+            return True
+        if server is None or request.verb != "create" or request.resource not in REVIEWS:
+            return False
+        resource = server.sees.find(request.group, request.version, request.resource)
+        return resource is not None and not resource.custom
 
     def _judge(self, payload: list[Any], done: Callable[[Any], None]) -> None:
         server = self.serving()

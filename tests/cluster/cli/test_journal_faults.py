@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -123,11 +124,16 @@ def test_server_that_cannot_listen_leaves_no_journal(
     assert not (tmp_path / "other").exists()
 
 
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+REVIEW = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
+
+
 def test_writes_are_refused_and_reads_served_once_the_journal_is_full(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with serving(tmp_path, file_size=20_000) as (server, url), client_of(tmp_path, url) as client:
         acknowledged = []
+        assert "[+]journal ok" in client.get("/readyz?verbose").text
         for number in range(1000):
             name = f"m{number}"
             answer = client.post(MAPS, json={"metadata": {"name": name}, "data": {"k": "v" * 500}})
@@ -137,6 +143,10 @@ def test_writes_are_refused_and_reads_served_once_the_journal_is_full(
         assert (answer.status_code, answer.json()["reason"]) == (500, "InternalError")
         assert "the journal of this server cannot be written" in answer.json()["message"]
         assert client.delete(f"{MAPS}/m0").status_code == 500
+        dry = client.post(f"{MAPS}?dryRun=All", json={"metadata": {"name": "dry"}})
+        assert (dry.status_code, client.post(REVIEWS, json=REVIEW).status_code) == (201, 201)
+        ready, live = client.get("/readyz"), client.get("/livez")
+        assert (ready.status_code, "[-]journal failed" in ready.text, live.status_code) == (500, True, 200)
         names = {each["metadata"]["name"] for each in client.get(MAPS).json()["items"]}
         assert names - {"kube-root-ca.crt"} == {*acknowledged}
         server.send_signal(signal.SIGTERM)
@@ -145,7 +155,13 @@ def test_writes_are_refused_and_reads_served_once_the_journal_is_full(
         assert "j: the journal ends here: File too large; requests" in server.stderr.read()
     assert acknowledged and journalled(tmp_path / "j") == {*acknowledged}
     assert main(["replay", str(tmp_path / "j"), "--json"]) == 0
-    assert "left out" not in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert msgspec.json.decode(said.out)["as_served"] is True
+    assert "left out" not in said.err
+    found = re.search(
+        r"the journal could not be written from .* on \(File too large\): what was served", said.err
+    )
+    assert found is not None
 
 
 def test_client_configuration_with_other_clusters_is_not_replaced_unless_forced(

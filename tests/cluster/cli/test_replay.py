@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 import msgpack
@@ -68,7 +70,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "night.journal"
 
 
-def replayed(capsys: pytest.CaptureFixture[str], journal: Path) -> tuple[int, dict[str, object], str]:
+def replayed(capsys: pytest.CaptureFixture[str], journal: Path) -> tuple[int, dict[str, Any], str]:
     status = main(["replay", str(journal), "--json"])
     said = capsys.readouterr()
     return status, json.loads(said.out), said.err
@@ -90,6 +92,10 @@ def test_a_journal_that_lacks_a_request_is_found_out(
     other.write_bytes(b"".join(map(block, records[:made] + records[made + 1 :])))
     status, result, _ = replayed(capsys, other)
     assert (status, result["as_served"]) == (1, False)
+    first, *causes, before = result["first_difference"]
+    assert re.match(r"the first event that differs is number [\d,]+ of the replay, at \dm\d\d\.\d+s:", first)
+    assert causes
+    assert re.match(r"before it, operation \d+ of \d+ from outside, at .*: [a-z-]+", before)
 
 
 def test_a_journal_of_a_server_that_was_killed_is_made_again_as_far_as_it_goes(
@@ -98,7 +104,7 @@ def test_a_journal_of_a_server_that_was_killed_is_made_again_as_far_as_it_goes(
     other = tmp_path / "other.journal"
     other.write_bytes(journal.read_bytes()[:-10])
     status, result, said = replayed(capsys, other)
-    assert (status, "as_served" in result) == (0, False)
+    assert (status, "as_served" in result) == (0, False), result
     lost, ended = said.splitlines()
     assert "bytes are left out: the record is incomplete, after" in lost
     assert ended == "orrery: the server was killed or still runs: the journal has no end to compare with"

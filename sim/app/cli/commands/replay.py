@@ -11,6 +11,8 @@ from sim.app.cli.commands.run import add_outputs, run_once
 
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands
+    from sim.app.run import Outside
+    from sim.app.serving.journal import Journal
 
 
 def add(commands: Commands) -> None:
@@ -37,9 +39,9 @@ def add(commands: Commands) -> None:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    from sim.app.run import Outside
     from sim.app.serving.journal import read_journal
     from sim.app.study.outcome import program_digest
+    from sim.report.story import clock
 
     journal = read_journal(arguments.journal)
     plan = journal.plan(arguments.scenario)
@@ -48,7 +50,21 @@ def _replay(arguments: argparse.Namespace) -> int:
     tell(journal.note)
     if journal.head.program != program_digest():
         tell("the journal was written by another version of this program: the run may differ")
-    if journal.end is None:
+    if journal.stop is not None:
+        at, why = clock(journal.stop.at_us), journal.stop.why
+        tell(f"the journal could not be written from {at} on ({why}): what was served later is not replayed")
+    elif journal.end is None:
         tell("the server was killed or still runs: the journal has no end to compare with")
-    served = journal.end.trace_sha256 if journal.end is not None else ""
-    return run_once(arguments, plan, Outside(journal.head.epoch_us, journal.operations, served))
+    return run_once(arguments, plan, _outside(journal))
+
+
+def _outside(journal: Journal) -> Outside:
+    """What is repeated and compared."""
+    from sim.app.run import COMPARED, Outside
+    from sim.kernel import Operation
+
+    ended_at, served = None, journal.end.trace_sha256 if journal.end is not None else ""
+    if journal.stop is not None:
+        ended_at = Operation(journal.stop.step, journal.stop.at_us, COMPARED, None)
+        served = journal.stop.trace_sha256
+    return Outside(journal.head.epoch_us, journal.operations, served, ended_at, journal.checksums)

@@ -154,8 +154,10 @@ def run_once(
     report = report_of(arguments, plan.name)
     files = Files()
     explained = bool(plan.expectations) and (arguments.junit is not None or not arguments.json)
+    explained = explained or (outside is not None and bool(outside.checksums))
     kept = _trace_file(arguments.trace, bool(report or arguments.perfetto or explained))
     failed: list[Failure] = []
+    difference: list[str] = []
     with ends_as_interrupts(by_trio=True), no_collection(), kept as trace:
         result = run_shown(
             plan,
@@ -169,6 +171,10 @@ def run_once(
         files.write(metrics, lambda file: write_text(file, result.metrics))
         if trace is not None:
             files.write(arguments.perfetto, partial(write_perfetto, trace))
+            if outside is not None and result.as_served is False:
+                from sim.app.serving.difference import first_difference
+
+                difference = first_difference(result.differs_at, Book(records(trace)), outside.operations)
             if report is not None or not all(one.ok for one in result.verdicts):
                 from sim.app.inspect.run_report import write_report
                 from sim.report.failure import failures
@@ -181,9 +187,10 @@ def run_once(
 
         files.write(arguments.junit, lambda file: write_text(file, junit_of_result(plan, result, failed)))
     if arguments.json:
-        print(json.dumps({**with_causes(result.to_json(), failed), "notes": notes_of(plan)}))
+        more = {"first_difference": difference} if difference else {}
+        print(json.dumps({**with_causes(result.to_json(), failed), "notes": notes_of(plan), **more}))
     else:
-        print_result(plan, result, report, arguments.trace, failed)
+        print_result(plan, result, report, arguments.trace, failed, difference)
     return files.told(EXIT_OK if result.ok else EXIT_FAILED)
 
 

@@ -6,7 +6,8 @@ Mirrors  kubernetes v1.25 apiserver pkg/server/healthz/healthz.go (handleRootHea
          InstallPathHandler), pkg/server/healthz.go (delayedHealthCheck), and the names of checks in
          pkg/server/hooks.go, config.go, kubernetes pkg/controlplane, apiextensions-apiserver and
          kube-aggregator pkg/apiserver/apiserver.go.
-Differs  no check is one of a service that encrypts at rest.
+Differs  no check is one of a service that encrypts at rest.  A server with a journal has one more
+         check of its readiness, which fails once the journal cannot be written.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from sim.wire.http.rendering import TEXT
 from sim.wire.http.routing import query_pairs
 
 LIVEZ = "livez"
-SHUTDOWN = "shutdown"
+SHUTDOWN, JOURNAL = "shutdown", "journal"
 INFORMER_SYNC = "informer-sync"
 FAIRNESS_HOOKS = ("priority-and-fairness-config-consumer", "priority-and-fairness-filter")
 NO_FAIRNESS_HOOKS = ("max-in-flight-filter",)
@@ -38,13 +39,19 @@ _READING = (
 
 
 def checks_of(
-    names: Names, fairness: bool, gates: Collection[str] = (), *, proxied: bool = False
+    names: Names,
+    fairness: bool,
+    gates: Collection[str] = (),
+    *,
+    proxied: bool = False,
+    journalled: bool = False,
 ) -> dict[str, tuple[str, ...]]:
     """The health checks of each path, in upstream's order.
 
     fairness: True if priority and fairness is on
     gates: feature gates with another value than their default
     proxied: True if the aggregator has a client certificate
+    journalled: True if what clients do is written to a journal
     """
     storage, aggregator = names.check_storage, names.component("aggregator")
     server = names.component("apiserver")
@@ -78,7 +85,8 @@ def checks_of(
         *(() if OPENAPI_V3 in gates else (f"{HOOK}apiservice-openapiv3-controller",)),
     )
     alive = ("ping", "log", storage, *started)
-    ready = ("ping", "log", storage, f"{storage}-readiness", INFORMER_SYNC, *started, SHUTDOWN)
+    journal = (JOURNAL,) if journalled else ()
+    ready = ("ping", "log", storage, f"{storage}-readiness", INFORMER_SYNC, *started, *journal, SHUTDOWN)
     return {"healthz": alive, LIVEZ: alive, "readyz": ready}
 
 
@@ -91,6 +99,7 @@ def failing(
     synced: bool,
     stored: bool,
     graced: bool,
+    kept: bool = True,
 ) -> tuple[str, ...]:
     """The checks of a path that fail.
 
@@ -98,6 +107,7 @@ def failing(
     synced: True if it has read from the storage since it started
     stored: True if the storage answers
     graced: True within the grace period after the start, in which /livez counts a hook as passed
+    kept: False once the journal could not keep an operation
     """
     failed: list[str] = []
     if not stored:
@@ -106,6 +116,8 @@ def failing(
         failed += _READING
     if not ready:
         failed.append(SHUTDOWN)
+    if not kept and what == "readyz":
+        failed.append(JOURNAL)
     return tuple(failed)
 
 
