@@ -54,7 +54,7 @@ class Outside(NamedTuple):
     checksums: bytes = b""
 
 
-COMPARED = "compared"  # the operation at whose position the trace of a replay is compared
+COMPARED = "compared"  # the operation that compares the trace of a replay at its position
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,8 +286,8 @@ class _AsServed:
         done(None)
 
     def judge(self) -> tuple[bool | None, int]:
-        """True if the replay is what was served (None if that is unknown), and the first record that
-        differs.
+        """True if the replay is what was served (None if that is unknown), and the number of the
+        first record that differs.
         """
         self._comparison.finish()
         outside, differs_at = self._outside, self._comparison.differs_at

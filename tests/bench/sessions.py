@@ -74,7 +74,7 @@ FAULTS = (
 )
 USERS = 'viewer-token,viewer,1,"viewers"\nroot-token,root,2,"system:masters"\nnobody-token,nobody,3\n'
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
-JOURNAL_MIN, JOURNAL_MAX = 9_000, 30_000  # bytes, of a session whose journal is full
+JOURNAL_MIN, JOURNAL_MAX = 9_000, 30_000  # bytes, of a journal that is to be full
 
 
 def in_child(call: Callable[[], int], out: Path, file_size: int = 0) -> int:

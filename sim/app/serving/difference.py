@@ -23,10 +23,10 @@ CAUSES_MAX = 8  # lines of causes
 def first_difference(differs_at: int, book: Book, operations: Sequence[Operation]) -> list[str]:
     """Name the event, its causes (the first cause first), and the operation before it.
 
-    differs_at: number of the record; 0 if the journal does not tell which it is
+    differs_at: number of the record; 0 if the journal does not show which it is
     """
     if not differs_at:
-        return ["the journal does not tell which event differs first"]
+        return ["the journal does not show which event differs first"]
     record = book.get(differs_at)
     if record is None:
         return [f"the first event that differs is number {differs_at:,}, which the replay does not have"]

@@ -3,7 +3,7 @@
 Turns the rows of a trace into checksums, 4 bytes each (`Checksums`), and these and the rows of
 another trace into the position of the first record that differs (`Comparison`).
 
-Holds: rows whose checksums are equal are taken to be equal; that two runs are equal is shown by
+Holds: rows with equal checksums are taken to be equal; that two runs are equal is shown by
 their hashes, and checksums only find the place where they part.
 
 Mirrors  nothing upstream.

@@ -516,7 +516,7 @@ class Gateway:
         done(None)
 
     def _count(self, _: None, done: Callable[[Any], None]) -> None:
-        # A cluster whose metrics nobody reads needs no package for metrics.
+        # A cluster without a reader of metrics needs no package for metrics.
         from sim.wire.http.measures.families import BOUNDS
 
         begin_counting(self.kernel, self._servers, self._meters or Meters(BOUNDS))

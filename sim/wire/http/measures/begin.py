@@ -2,8 +2,8 @@
 
 Holds: counting changes no result, since the servers leave their fast paths, which give the same
 results as the ordinary ones.  They do more units of work then, and the positions in a journal are
-numbers of units: a reader outside the simulation begins through the gate (`Gateway.begin_counting`),
-so that a replay begins at the same position.
+numbers of units: a reader outside of the simulation begins through the gate
+(`Gateway.begin_counting`), so that a replay begins at the same position.
 
 Mirrors  kubernetes v1.25 pod-security-admission metrics.go (series that are there from the start).
 """
