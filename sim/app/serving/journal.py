@@ -44,13 +44,26 @@ from sim.errors import InputError
 from sim.files import new_private, write_all
 from sim.kernel import MARK, Blocks, Checksums, DamageError, NotKeptError, Operation, Trace, block
 from sim.scenario.plan.compile import NODES_MAX, load, plan_of_settings
-from sim.scenario.plan.plan import AdoptionPlan, ClusterPlan, Plan
+from sim.scenario.plan.plan import AdoptionPlan, ClusterPlan, ComponentPlan, Plan
 
 FORMAT = 2
 # Bytes of `Stop` in a head, and of its padding at least; characters of its text.
 STOP_BYTES, PADDING_MIN, WHY_MAX = 1024, 256, 100
 _FORMAT_1 = re.compile(rb"^.?\xaeorrery_journal\x01", re.DOTALL)
+ENABLED, DISABLED = "enable-admission-plugins", "disable-admission-plugins"
+NODE_RESTRICTION = "NodeRestriction"
 NO_SCENARIO = "served"  # the name of a session without a scenario
+
+
+def as_kubeadm(server: ComponentPlan) -> ComponentPlan:
+    """The API servers of a served cluster: with NodeRestriction, unless their options name plugins.
+
+    Mirrors kubernetes v1.25 cmd/kubeadm/app/phases/controlplane/manifests.go
+    (getAPIServerCommand): an option of the user replaces kubeadm's.
+    """
+    if ENABLED in server.flags or NODE_RESTRICTION in str(server.flags.get(DISABLED, "")):
+        return server
+    return replace(server, flags={**server.flags, ENABLED: NODE_RESTRICTION})
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -82,6 +95,7 @@ class Session(msgspec.Struct, frozen=True):
             plan = Plan(
                 NO_SCENARIO, "", 0, 0, ClusterPlan(naming=self.naming or "orch", nodes=()), (), (), ()
             )
+        plan = replace(plan, cluster=replace(plan.cluster, api_server=as_kubeadm(plan.cluster.api_server)))
         expectations_of(plan, alone=False)
         if self.nodes:
             nodes = plan.cluster.nodes

@@ -51,7 +51,7 @@ from sim.options.audit import BATCH
 from sim.scenario.plan.plan import Plan
 from sim.wire.descriptors import connections_below, descriptor_limit, raise_descriptor_limit
 from sim.wire.http.app import Application
-from sim.wire.http.server import serve as serve_http
+from sim.wire.http.server import serve_at
 from sim.wire.outside import OutsideSender
 from sim.wire.tls import Authority, server_context
 
@@ -217,9 +217,10 @@ async def served(
     hosts = tuple(dict.fromkeys((host, *LOCAL, names.apiserver_service)))
     trusted = authority.pem + files.client_ca + files.front_proxy_ca
     context = server_context(authority.server(hosts), trusted)
-    address = f"{reached_at(host)}:{port}"
-    front = make_front(cluster, everyone, address, files, (authority.pem,), front_proxy=front_proxy)
+    listeners = await _listening(host, port)
+    address = f"{reached_at(host)}:{listeners[0].socket.getsockname()[1]}"
     try:
+        front = make_front(cluster, everyone, address, files, (authority.pem,), front_proxy=front_proxy)
         async with trio.open_nursery() as nursery:
             if (webhook := make_webhook(cluster)) is not None:
                 nursery.start_soon(webhook.run)
@@ -227,13 +228,10 @@ async def served(
             await nursery.start(sender.run)
             settings = {ADDRESSES: {name: list(each) for name, each in service_addresses.items()}}
             cluster.kernel.outside.begin(sender, settings)
-            try:
-                streams_max = cluster.options.api_server.http2_streams_max
-                app = Application(front)
-                port = await nursery.start(serve_http, app, host, port, context, connections_max, streams_max)
-            except OSError as error:
-                raise InputError(f"cannot listen: {error.strerror}", f"{host}:{port}") from None
-            url = f"https://{reached_at(host)}:{port}"
+            streams_max = cluster.options.api_server.http2_streams_max
+            app = Application(front)
+            await nursery.start(serve_at, app, listeners, context, connections_max, streams_max)
+            url = f"https://{address}"
             for token, each in with_token.items():
                 write_client_config(each.path, each.user(names), url, authority, token)
             with cluster.kernel.aside.on_threads():
@@ -244,7 +242,17 @@ async def served(
             raise
         raise group.exceptions[0] from None  # so that a test shows its failed assertion itself
     finally:
+        for listener in listeners:
+            listener.socket.close()
         cluster.kernel.outside.end()
+
+
+async def _listening(host: str, port: int) -> Sequence[trio.SocketListener]:
+    """Listeners at an address.  Raises InputError."""
+    try:
+        return await trio.open_tcp_listeners(port, host=host)
+    except OSError as error:
+        raise InputError(f"cannot listen: {error.strerror}", f"{host}:{port}") from None
 
 
 def reached_at(host: str) -> str:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ssl
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -168,8 +169,23 @@ async def serve(
     streams_max: requests at a time on one connection of HTTP/2; 0: upstream's default
     connections_max: open at a time; None: as many as the limit of descriptors leaves room for
     """
-    most = default_connections() if connections_max is None else connections_max
     listeners = await trio.open_tcp_listeners(port, host=host)
+    await serve_at(app, listeners, context, connections_max, streams_max, task_status=task_status)
+
+
+async def serve_at(
+    app: App,
+    listeners: Sequence[trio.SocketListener],
+    context: ssl.SSLContext | None,
+    connections_max: int | None = None,
+    streams_max: int = 0,
+    *,
+    task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """As `serve` at listeners that are open already, for a caller that has to know the port before
+    it has the application; they are closed at the end.
+    """
+    most = default_connections() if connections_max is None else connections_max
     with ExitStack() as stack:
         for listener in listeners:
             stack.callback(listener.socket.close)

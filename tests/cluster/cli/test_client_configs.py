@@ -32,6 +32,8 @@ async def test_each_configuration_logs_in_as_its_user(tmp_path: Path) -> None:
             tokens[name] = config["users"][0]["user"]["token"]
         headers = {"Authorization": f"Bearer {tokens['admin']}"}
         async with httpx.AsyncClient(base_url=url, headers=headers, verify=False) as admin:
+            (address,) = (await admin.get("/api")).json()["serverAddressByClientCIDRs"]
+            assert f"https://{address['serverAddress']}" == url  # with the port that was chosen
             users = {}
             for name, token in tokens.items():
                 path = "/apis/authentication.k8s.io/v1/tokenreviews"

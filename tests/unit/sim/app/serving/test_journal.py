@@ -30,6 +30,24 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert ([node.name for node in plan.cluster.nodes], plan.duration_us) == (["node-0", "node-1"], 30)
 
 
+PLUGINS = "cluster.apiServer.flags.enable-admission-plugins"
+
+
+@pytest.mark.parametrize(
+    ("settings", "enabled"),
+    [
+        ((), "NodeRestriction"),
+        ((f"{PLUGINS}=NamespaceExists",), "NamespaceExists"),
+        (("cluster.apiServer.flags.disable-admission-plugins=NodeRestriction",), None),
+    ],
+)
+def test_served_cluster_restricts_node_agents_as_kubeadm_does(
+    settings: tuple[str, ...], enabled: str | None
+) -> None:
+    flags = Session(settings=settings).plan().cluster.api_server.flags
+    assert flags.get("enable-admission-plugins") == enabled
+
+
 def test_secrets_that_clients_sent_are_for_their_owner_alone(tmp_path: Path) -> None:
     assert written(tmp_path / "j").stat().st_mode & 0o777 == 0o600
 
