@@ -12,6 +12,7 @@ from hypothesis import given, settings
 
 from sim.api.store import Change
 from sim.app.cluster import Cluster
+from sim.kernel import NEVER_US
 from sim.kernel.fast import FAST, FastPaths
 from sim.units import SECOND
 from tests.property.disturbed import FAULTS, PLAN, Steps, disturb, steps
@@ -21,7 +22,7 @@ POD = {
     "metadata": {"labels": {"app": "web"}},
     "spec": {"containers": [{"name": "app", "image": "registry.example/app:1"}]},
 }
-DEPLOYMENT = {
+DEPLOYMENT: dict[str, Any] = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
     "metadata": {"name": "web", "namespace": "default"},
@@ -92,3 +93,16 @@ def test_coalesced_calls_about_pods_give_the_same_trace(chosen: Steps) -> None:
     assert (
         trio.run(history, chosen, TIMES_US, FAST)[0] == trio.run(history, chosen, TIMES_US, SINGLE_CALLS)[0]
     )
+
+
+def test_answered_requests_leave_no_call_that_is_never_due() -> None:
+    async def planned() -> list[int]:
+        async with Cluster(nodes=2) as cluster:
+            for image in ("a", "b"):
+                container = {"name": "app", "image": image}
+                template = {**POD, "spec": {"containers": [container]}}
+                cluster.apply({**DEPLOYMENT, "spec": {**DEPLOYMENT["spec"], "template": template}})
+                await cluster.run_for("20s")
+            return [call[0] for calls in cluster.kernel._later.values() for call in calls]
+
+    assert max(trio.run(planned)) < NEVER_US

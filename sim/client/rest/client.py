@@ -373,7 +373,8 @@ class _Attempt(msgspec.Struct, eq=False):
                     transport.abandon(answered)
                 ctx.run(answered, Reply(0, lost=TIMEOUT))
 
-        ctx.kernel.call_at(until_us, late)
+        if until_us < NEVER_US:  # a call that is never due would keep the request for ever
+            ctx.kernel.call_at(until_us, late)
         return answered
 
     def judge(self, reply: Reply) -> None:
