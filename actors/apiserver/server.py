@@ -57,6 +57,7 @@ from actors.apiserver.lifecycle.storage_without_leader import CacheLife
 from actors.apiserver.metering import count_flight
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import AuditSink, Authorizer, StorageProcess, writer_of
+from actors.apiserver.refusals import Refusals
 from actors.apiserver.registry import make_registry
 from actors.apiserver.rules import Machinery
 from actors.apiserver.storage_metering import metered
@@ -126,6 +127,7 @@ class ApiServer:
         self.agent_listens: Callable[[str], bool] | None = None
         self.trust = Trust()
         self.identities: Identities | None = None
+        self.refusals = Refusals(kernel)
         self.addons: Sequence[tuple[str, Obj]] = ()
         self.sees = scheme
         self.ctx: Context | None = None
@@ -519,6 +521,7 @@ class ApiServer:
             follow_write(self, request, reply)
             if call.size:
                 self.sizes.note(call, reply)
+            self.refusals.note(request, reply)
         return reply, storage.latency_us(mutating, request.lot)
 
     def _answer_from_cache(self, number: int, cached: CachedRead) -> None:
@@ -560,6 +563,7 @@ class ApiServer:
             if isinstance(flight.steps, Straight):
                 follow_write(self, flight.request, op)
             self.sizes.note(flight.steps.call, op)
+            self.refusals.note(flight.request, op)
             self._answer(number, op, 0)
         elif op == REST:
             self._advance(number, None)

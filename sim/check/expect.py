@@ -63,6 +63,7 @@ class Expectation(ABC):
     matter: Condition | Matter
     tally: Tally | None = None
     kind = ""
+    held_before = False  # True if the condition held at some time before the window
     over: Bounds | None = None
     witness = 0
     decided_us: int | None = None  # when the witness was committed
@@ -130,10 +131,21 @@ class Expectation(ABC):
             if self.from_us or not self.in_window(change.at_us):
                 self.open(self.from_us)
         self.take(world, resource, change)
+        if self.tally is not None and not self.held_before:
+            early = self.from_us is None or change.at_us < self.from_us
+            self.held_before = early and self.tally.holds
 
     @abstractmethod
     def take(self, world: World, resource: str, change: Change) -> None:
         """Take a commit, after the window has opened if it was due."""
+
+    def _never(self, again: Again) -> str:
+        """The words for a condition that never held; of objects other than nodes, which are well
+        before a fault, also that it did not hold before the window.
+        """
+        ready = self.tally is not None and self.tally.condition.resource != "nodes"
+        early = self.held_before or again.awaited or not self.from_us or not ready
+        return again.never if early else f"{again.never}, not even before"
 
     def decide(self, change: Change) -> None:
         """This commit decides the verdict."""
@@ -327,7 +339,7 @@ class Within(Expectation):
                 self.name, ok, self._each_measured(times, missing), self._wanted(), values, missing=missing
             )
         if self.first_us is None:
-            return Verdict(self.name, not self._judges, self.again.never, self._wanted(), missing=1)
+            return Verdict(self.name, not self._judges, self._never(self.again), self._wanted(), missing=1)
         took = self.since_us(self.first_us)
         text = held_already_at(self.first_us) if self.held_at_open else self.shown(took)
         return Verdict(self.name, self._inside(took), text, self._wanted(), (took / 1e6,))
@@ -495,6 +507,8 @@ class Always(Expectation):
             text = "always"
         elif self.broken_at_open:
             text = f"did not hold at {format_instant(broken_us)}, when the window opened"
+            early = self.held_before or not broken_us or self.matter.resource == "nodes"
+            text += "" if early else ", and never did before"
         else:
             text = f"not at {shown_us(self.since_us(broken_us))}"
         return Verdict(self.name, broken_us is None, text, "always", counted=self.counted)
@@ -546,7 +560,7 @@ class Eventually(Expectation):
         """The verdict on the first time."""
         wanted = f"by {self.shown(self.by_us)}" if self.by_us is not None else "by the end"
         if self.first_us is None:
-            return Verdict(self.name, False, self.again.never, wanted, missing=1)
+            return Verdict(self.name, False, self._never(self.again), wanted, missing=1)
         took = self.since_us(self.first_us)
         text = held_already_at(self.first_us) if self.held_at_open else self.shown(took)
         return Verdict(self.name, self.by_us is None or took <= self.by_us, text, wanted, (took / 1e6,))

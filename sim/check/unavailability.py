@@ -52,6 +52,7 @@ class Unavailability(Expectation):
         self._resource, self._place = resource, (namespace, name)
         self._shown = "/".join((resource, *self._place))
         self._wanted = Series()
+        self._key = ""  # of the workload
         self._pods = AvailablePods()
 
     def resources(self) -> frozenset[str]:
@@ -67,6 +68,7 @@ class Unavailability(Expectation):
                 self._note(before, change.at_us, change.item.key, change.item.rev)
         elif resource == self._resource and split_key(change.item.key)[1:] == self._place:
             spec = change.item.obj.get("spec") or {}
+            self._key = change.item.key
             self._wanted.put(change.at_us, 0 if change.deleted else spec.get("replicas", 1))
 
     def machine(self, node: str, serves: bool, at_us: int) -> None:
@@ -85,6 +87,16 @@ class Unavailability(Expectation):
         first = self.decided_us is None or not self.in_window(self.decided_us)
         if first and self._available < before:
             self.witness, self.decided_us, self.subject = rev, at_us, key
+
+    def at_fault(self) -> tuple[str, ...]:
+        """The object of the first loss; before it the workload, if it had too few pods already when
+        the window opened.
+        """
+        before_us = (self.from_us or 0) - 1  # a fault acts at the first instant of its window
+        wanted = self._wanted.at(before_us) if self.below is None else self.below
+        pods = self._pods.truth if self.view == TRUTH else self._pods.seen
+        short = bool(self._key) and pods.at(before_us) < wanted
+        return (self._key, *super().at_fault()) if short else super().at_fault()
 
     def judge(self, end_us: int) -> Verdict:
         """The verdict on the time with too few pods."""
@@ -105,6 +117,9 @@ class Unavailability(Expectation):
         }
         found = views[self.view]
         text = f"{self.shown(found.below_us)}, lowest {found.lowest}, {found.missing_us / 1e6:.0f} pod-seconds missing"
+        points = (pods.truth if self.view == TRUTH else pods.seen).points
+        if from_us and not any(count for at_us, count in points if at_us <= from_us):
+            text += "; was never ready, not even before"
         if self.view == TRUTH and views[CONTROL_PLANE] != found:
             text += f"; the control plane saw {self.shown(views[CONTROL_PLANE].below_us)}"
         ok = found.below_us <= self.at_most_us

@@ -125,10 +125,15 @@ def failure_of(verdict: Judged, book: Book | None) -> Failure:
 
 def chain_of(verdict: Judged, book: Book | None) -> list[Line]:
     """The causes of what decided a verdict; of a failed one that no event decided, those of the
-    last change of the first object at fault.
+    last change of the first object at fault, and then why that object waits.
     """
     record = None if book is None else _record_of(verdict, book)
-    return [] if book is None or record is None else book.story(record)
+    if book is None or record is None:
+        return []
+    story = book.story(record)
+    waits = [] if verdict.ok or not verdict.objects else book.waits(verdict.objects[0])
+    known = [line.ident for line in story]
+    return [*story, *(line for line in waits if line.ident not in known)]
 
 
 def _record_of(verdict: Judged, book: Book) -> Record | None:

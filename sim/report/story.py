@@ -19,6 +19,7 @@ import msgspec
 
 from sim.faults import FAULTS
 from sim.kernel import Record
+from sim.report.obstacles import Obstacles, path_of
 from sim.units import BINARY_SI, SECOND, format_duration, format_quantity, format_quantity_milli
 
 Values = Mapping[str, Any]
@@ -57,6 +58,7 @@ class Book:
     def __init__(self, records: Iterable[Record]) -> None:
         self.records = list(records)
         self._changes: dict[int, list[Values]] = {}
+        self._obstacles: Obstacles | None = None
         self._by_revision: dict[int, Record] | None = None
         self.nodes: dict[str, None] = {}
         self._unplaced: dict[str, list[Record]] = {}  # failed attempts to schedule a pod, by pod
@@ -118,9 +120,30 @@ class Book:
                 lines += [each for each in self._meanwhile(before, link) if each.ident not in known]
             lines += self._blamed(link, lines)
             lines += self._tried(link, before)
+            lines += self._was_refused(link)
             lines.append(line)
             before = link
         return lines
+
+    @property
+    def obstacles(self) -> Obstacles:
+        """What is in the way of the objects."""
+        if self._obstacles is None:
+            self._obstacles = Obstacles(self.records)
+        return self._obstacles
+
+    def waits(self, key: str) -> list[Line]:
+        """Why an object waits: its last obstacle, if nothing has ended it."""
+        found = self.obstacles.last(path_of(key))
+        return [] if found is None else [self._aside(found)]
+
+    def _was_refused(self, link: Record) -> list[Line]:
+        """That a write was refused before, and the step that ended the obstacle."""
+        refused = self.obstacles.before(link) if link.kind == "write" else None
+        if refused is None:
+            return []
+        end = self.obstacles.end_of(refused, link)
+        return [self._aside(each) for each in (refused, end) if each is not None]
 
     def _meanwhile(self, begin: Record, end: Record) -> list[Line]:
         first = bisect_right(self.records, begin.at_us, key=lambda record: record.at_us)
@@ -298,8 +321,7 @@ def delta(line: Line) -> str:
 
 def shown(key: str) -> str:
     """A store's key in the form that people use: "//pods/default/web-1" is "pods/default/web-1"."""
-    _, _, resource, namespace, name = key.split("/", 4)
-    return f"{resource}/{namespace}/{name}" if namespace else f"{resource}/{name}"
+    return path_of(key)
 
 
 def who(record: Record) -> str:
@@ -310,7 +332,7 @@ def who(record: Record) -> str:
             return str(values["actor"])
         case "actor":
             return str(values["name"])
-        case "write":
+        case "write" | "refused":
             return _user(str(values["user"]))
         case "step" | "step-end":
             return "scenario"
@@ -516,6 +538,11 @@ def _decision(values: Values) -> str:
             return f"finds the instance of {target} stopped: it is closed"
         case "restart":
             return f"restarts container {why['container']} of {target}, which had exited ({why['exit_code']})"
+        case "unmount-fails":
+            return (
+                f"cannot unmount volume {why['volume']} of {target}: {why['error']}; "
+                f"waits {short(why['wait_us'])} before it tries again"
+            )
         case "pull-back-off":
             return (
                 f"cannot pull image {why['image']} of {target}: {why['error']}; "
@@ -537,5 +564,6 @@ WORDS: Mapping[str, Callable[[Values], str]] = {
     "change": lambda values: f"{shown(values['key'])}: {changed(values)}",
     "command": lambda values: f"{values['what']} {values['target']}: {values['outcome']}",
     "zone": lambda values: f"zone {values['zone'].strip(':').replace(chr(0), '')} is {values['state']}",
+    "refused": lambda values: f"{_write(values)}: refused: {values['message']}",
     "sync-error": lambda values: f"{values['queue']}: sync of {values['key']} failed: {values['error']}",
 }

@@ -503,6 +503,9 @@ class VolumeManager:
         def returned(_: object) -> None:
             with caused(agent.ctx.kernel, call.cause):
                 if error:
+                    meta = pod.pod["metadata"]
+                    why = {"volume": volume.name, "error": error, "wait_us": volume.delay_us}
+                    agent.ctx.decided("unmount-fails", f"pods/{meta['namespace']}/{meta['name']}", why)
                     self._retry(volume, self._unmount, which)
                 else:
                     self._gone(pod, volume)

@@ -72,7 +72,10 @@ def find_story(
     else:
         record = _find(book, trace, key_named(scheme_of(head), target, namespace), what, remark)
     title = _title(book, record, head.get("scenario", ""))
-    return FoundStory(record, _subject(book, record), title, book.story(record))
+    lines = book.story(record)
+    if not event and not what and record.values.get("key"):
+        lines += [line for line in book.waits(record.values["key"]) if line.ident > record.ident]
+    return FoundStory(record, _subject(book, record), title, lines)
 
 
 def _find(book: Book, trace: Path, key: str, what: str, remark: Callable[[str], object]) -> Record:
