@@ -279,7 +279,12 @@ def fixed_status(machine: Machine, options: NodeAgentOptions, address: str) -> O
             {"type": "Hostname", "address": machine.spec.name},
         ],
         "capacity": _shared_map(*capacity.items()),
-        "allocatable": _shared_map(*allocatable_of(capacity, options).items()),
+        "allocatable": _shared_map(
+            *{
+                **allocatable_of(capacity, options),
+                **{name: _as_stored(text) for name, text in machine.spec.allocatable.items()},
+            }.items()
+        ),
         "nodeInfo": node_info(machine),
         "daemonEndpoints": _endpoints(options.port),
     }
@@ -388,7 +393,8 @@ def status_patch(old: Obj, new: Obj) -> Obj:
     """
     patch: Obj = {}
     for key, value in new.items():
-        if key == "addresses" and old.get(key) != value:
+        if key == "addresses" and old.get(key) and old[key] != value:
+            # Without old addresses the directive would stay in the list (nodeutil/node.go).
             patch[key] = [*value, {"$patch": "replace"}]
         elif key == "conditions":
             before = {c["type"]: c for c in old.get(key) or ()}

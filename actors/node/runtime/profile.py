@@ -259,6 +259,7 @@ class NodeSpec:
     """One machine.
 
     capacity: resource -> quantity text; without `pods` the agent's --max-pods counts
+    allocatable: resource -> quantity text, of resources for which the agent does not compute it
     taints: as in the API (key, value, effect), set at registration
     static_pods: pod objects as in the manifest directory
     pod_cidr: used while the Node object has none, as by a network plug-in with addresses of its own
@@ -274,6 +275,7 @@ class NodeSpec:
     address: str = ""
     pod_cidr: str = ""
     capacity: Mapping[str, str] = field(default_factory=lambda: DEFAULT_CAPACITY)
+    allocatable: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Mapping[str, str], ...] = ()
     static_pods: tuple[Obj, ...] = ()
     profile: RuntimeProfile = DEFAULT_PROFILE

@@ -40,6 +40,16 @@ def strategic_merge(node: SchemaNode, original: Obj, patch: Json) -> Obj:
     return _merge_map(node, original, patch)
 
 
+def has_list_directive(patch: Json) -> bool:
+    """True if an item of a list in a patch holds the directive $patch."""
+    if isinstance(patch, dict):
+        return any(has_list_directive(value) for value in patch.values() if isinstance(value, dict | list))
+    return any(
+        isinstance(item, dict) and (PATCH in item or has_list_directive(item))
+        for item in (patch if isinstance(patch, list) else ())
+    )
+
+
 def _server_error(message: str) -> PatchError:
     return PatchError(500, "", message)
 

@@ -49,7 +49,12 @@ from sim.api.patch.json_patches import (
     merge_patch,
 )
 from sim.api.patch.patched_text import in_go_order, patched_text
-from sim.api.patch.strategic_merge import go_print, restore_error, strategic_merge
+from sim.api.patch.strategic_merge import (
+    go_print,
+    has_list_directive,
+    restore_error,
+    strategic_merge,
+)
 from sim.api.schema.field_validation import duplicate_fields, has_sections
 from sim.api.schema.json_text import TooLargeNumber, parse_noting_twice, plain
 from sim.api.schema.resource import Resource
@@ -593,7 +598,9 @@ def patch(call: Call) -> Steps:
             raise Refusal(error.code, error.reason, error.message, error.details) from None
         if out is item.obj and not problems:
             return item.obj
-        if call.unchecked or not (resource.custom or has_sections(resource.schema, out)):
+        sound = resource.custom or has_sections(resource.schema, out)
+        # A directive for a list that is absent stays in it, until the result is read as its type.
+        if call.unchecked or not sound or (strategic and has_list_directive(body)):
             shown = partial(go_print, body) if strategic else partial(_document, call, item, body)
             wrong = restore_error(resource.schema, out) if strategic else ""
             out = conform(call, resource, out, Patched(shown, wrong, problems, strategic))

@@ -90,10 +90,13 @@ class Adoption:
         cluster.options.nodes.pop(name, None)
 
     def _node_plan(self, obj: Obj) -> NodePlan:
-        """The machine of an object: its own capacity, else that of the profile."""
+        """The machine of an object: its own capacity and allocatable amounts, else those of the
+        profile.
+        """
         meta, names, plan = obj["metadata"], self._cluster.names, self._plan
         labels = meta.get("labels") or {}
-        capacity = (obj.get("status") or {}).get("capacity") or {}
+        status = obj.get("status") or {}
+        capacity, allocatable = status.get("capacity") or {}, status.get("allocatable") or {}
         return NodePlan(
             meta["name"],
             labels.get(names.label_zone, ""),
@@ -105,4 +108,5 @@ class Adoption:
             plan.flags,
             plan.place,
             plan.places,
+            allocatable={key: str(value) for key, value in allocatable.items()},
         )

@@ -47,6 +47,7 @@ def node_spec(names: Names, plan: NodePlan, number: int) -> NodeSpec:
         address=f"172.{16 + number // 62500}.{number // 250 % 250}.{number % 250 + 1}",
         pod_cidr=f"10.{128 + number // 256 % 128}.{number % 256}.0/24",
         capacity=machine_capacity(plan),
+        allocatable=plan.allocatable,
         taints=plan.taints,
         static_pods=plan.static_pods,
         profile=profile_of(plan.runtime),

@@ -20,6 +20,7 @@ class NodePlan:
     """One node to run.
 
     place, places: in the file, of all flags and of each
+    allocatable: of resources for which the agent does not compute it
     lease_jitter: False if leases are renewed at whole multiples of their interval
     """
 
@@ -35,6 +36,7 @@ class NodePlan:
     places: Mapping[str, str] = field(default_factory=dict)
     static_pods: tuple[dict[str, Any], ...] = ()
     lease_jitter: bool = True
+    allocatable: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

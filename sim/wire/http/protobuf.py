@@ -45,6 +45,10 @@ class ProtobufTooLarge(ProtobufError):
     """The body has more fields than are read."""
 
 
+# Older versions that a request may still have, with the fields of a version in the document.
+_SAME_FIELDS = {("policy/v1beta1", "Eviction"): "v1"}
+
+
 def decode(body: bytes, upstream_group: str) -> Any:
     """The object in a body; `upstream_group` of the kind it should be of.  Raises ProtobufError."""
     if not body.startswith(MAGIC):
@@ -107,7 +111,7 @@ class _Reader:
                 raw = value
         version = api_version.rpartition("/")[2]
         try:
-            node = schema_of_kind(upstream_group, version, kind)
+            node = schema_of_kind(upstream_group, _SAME_FIELDS.get((api_version, kind), version), kind)
         except KeyError:
             raise ProtobufError(_unknown(kind, api_version)) from None
         if short_name(node.name) not in numbers():

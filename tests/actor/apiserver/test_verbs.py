@@ -419,3 +419,23 @@ async def test_patch_by_a_component_that_nests_too_deep_is_refused_with_400(kind
         served = p.server.serve(patch)
         assert served is not None
         assert (served[0].code, ask(p.server, patch).code) == (400, 400)
+
+
+async def test_directive_for_an_absent_list_of_a_patch_from_inside_is_not_stored() -> None:
+    async with plane() as p:
+        made = await p.ask("create", "nodes", "", body={"metadata": {"name": "n"}})
+        assert made.ok
+        patch = {"status": {"addresses": [{"type": "Hostname", "address": "n"}, {"$patch": "replace"}]}}
+        reply = await p.ask(
+            "patch",
+            "nodes",
+            "",
+            "n",
+            body=patch,
+            subresource="status",
+            content_type="application/strategic-merge-patch+json",
+            user=UserInfo("system:node:n", ("system:nodes",)),
+        )
+        assert reply.ok, reply.message
+        held = (await p.ask("get", "nodes", "", "n")).obj["status"]["addresses"]
+        assert held == [{"type": "Hostname", "address": "n"}, {"type": "", "address": ""}]

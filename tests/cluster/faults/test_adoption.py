@@ -141,3 +141,26 @@ async def test_adopted_node_keeps_the_zone_of_its_object() -> None:
         await cluster.run_for("60s")
         made = cluster.get("nodes", "extra")
         assert made is not None and is_ready(made) and made["metadata"]["labels"][zone] == "z"
+
+
+async def test_adopted_node_keeps_the_allocatable_amounts_of_its_object() -> None:
+    async with adopting() as cluster:
+        await cluster.run_for("30s")
+        obj = node("extra", type="kwok")
+        obj["status"]["allocatable"] = {"cpu": "31", "memory": "200Gi", "pods": "100"}
+        cluster.apply(obj)
+        for _ in range(3):  # at its registration, and by later passes
+            await cluster.run_for("60s")
+            held = cluster.get("nodes", "extra")["status"]["allocatable"]
+            assert {key: held[key] for key in ("cpu", "memory", "pods")} == obj["status"]["allocatable"]
+
+
+async def test_adopted_node_without_addresses_gets_two_of_them() -> None:
+    async with adopting() as cluster:
+        await cluster.run_for("30s")
+        cluster.apply(node("extra", type="kwok"))
+        for _ in range(12):
+            await cluster.run_for("1s")
+            held = cluster.get("nodes", "extra")["status"].get("addresses", [])
+            assert [set(address) for address in held] == [{"type", "address"}] * len(held)
+        assert [address["type"] for address in held] == ["InternalIP", "Hostname"]

@@ -323,3 +323,16 @@ def test_a_definition_survives_protobuf() -> None:
         },
     }
     assert decode(encode(obj, NAMES["kubernetes"]), "apiextensions.k8s.io") == obj
+
+
+@pytest.mark.parametrize("version", ["policy/v1", "policy/v1beta1"])
+def test_eviction_of_an_older_version_is_read_by_the_same_fields(version: str) -> None:
+    options = put(1, 5) + put(4, "Background")
+    message = put(1, put(1, "p") + put(3, "n")) + put(2, options)
+    read = decode(body(version, "Eviction", message), "policy")
+    assert read == {
+        "apiVersion": version,
+        "kind": "Eviction",
+        "metadata": {"name": "p", "namespace": "n"},
+        "deleteOptions": {"gracePeriodSeconds": 5, "propagationPolicy": "Background"},
+    }
