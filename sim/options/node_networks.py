@@ -118,15 +118,12 @@ class NodeNetworkFlags(LeaderMigrationFlags):
         return self.cidr_allocator_type == CLOUD_ALLOCATOR
 
     def check_networks(self, cloud_provider: str) -> None:
-        """Raises ValueError if the options contradict each other."""
+        """Raises ValueError if the options contradict each other.
+
+        Quirk: networks without `allocate-node-cidrs` are read and have no effect.
+        """
         networks, _ = self.cluster_networks, self.service_networks
         if not self.allocate_node_cidrs:
-            for name, given in (
-                ("cluster-cidr", self.cluster_cidr),
-                ("service-cluster-ip-range", self.service_cluster_ip_range),
-            ):
-                if given:
-                    raise ValueError(f"{name} requires allocate-node-cidrs to be true")
             return
         if self.takes_ranges_of_cloud:
             if not cloud_provider:

@@ -61,6 +61,7 @@ from sim.api.schema.resource import Resource
 from sim.api.store import Answer, Delete, Get, Item, Managed, Op, Put
 from sim.api.types import Json, Obj, Reply
 from sim.api.verbs import escalation
+from sim.api.verbs.after_admission import check_admitted, must_specify_revision, placed
 from sim.api.verbs.body import Patched, conform, decode
 from sim.api.verbs.call import (
     Call,
@@ -167,7 +168,7 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
         record = ownership.on_create(resource.schema, shown, call.writer(), reset, registered_in(call))
         record = () if _is_unnamed(call, obj) else record
     yield from rest(call)
-    obj = without_record((yield from admitted(call, obj)))
+    obj = placed(call, without_record((yield from admitted(call, obj))))
     if resource.rule in escalation.GUARDED:
         yield from escalation.confirm(call, obj, None)
     metadata = {**obj["metadata"], "uid": new_uid(registry.bits), "creationTimestamp": call.now_text}
@@ -400,20 +401,6 @@ STORED_AS = {
 }
 
 
-def must_specify_revision(call: Call) -> Refusal:
-    """The refusal of an update without a resourceVersion, for kinds that require one."""
-    # Quirk: only this message names the plural resource, and it prints the number in hexadecimal.
-    resource, name = call.resource, call.request.name
-    text = "Invalid value: 0x0: must be specified for an update"
-    cause = {"reason": "FieldValueInvalid", "message": text, "field": "metadata.resourceVersion"}
-    return Refusal(
-        422,
-        "Invalid",
-        f'{resource.group_resource} "{name}" is invalid: metadata.resourceVersion: {text}',
-        call.details(name, causes=[cause]),
-    )
-
-
 def taken_over(call: Call, item: Item, wanted: Obj) -> Record:
     """Field ownership after an update: the writer owns each field that it changes."""
     resource = call.resource
@@ -510,6 +497,8 @@ def _prepared(
     registry, resource = call.registry, call.resource
     names, old = registry.names, item.obj
     new = without_record((yield from mutated(call, registry.rules.admit(call, wanted, old), old)))
+    if new["metadata"] is not wanted["metadata"]:
+        check_admitted(call, wanted, new, old)
     if wanted is not old:
         new = _once_owned(call, new, again=True)
     if resource.rule in escalation.GUARDED:

@@ -402,3 +402,57 @@ async def test_webhook_sees_a_scale_and_may_change_its_replicas() -> None:
         seen = found.reviews[0]["request"]
         assert seen["kind"]["kind"] == seen["object"]["kind"] == "Scale"
         assert seen["object"]["spec"] == {"replicas": 2} and seen["oldObject"]["spec"] == {}
+
+
+def sets(path: str, value: Any) -> Callable[[Obj], Obj]:
+    """A program that sets a field of metadata, or one of the object."""
+    return lambda _: {"allowed": True, "patch": [{"op": "add", "path": path, "value": value}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "code", "text"),
+    [
+        ("/metadata/namespace", "other", 400, "does not match the namespace sent on the request"),
+        ("/metadata/resourceVersion", "7", 500, "resourceVersion should not be set on objects to be created"),
+        ("/kind", "Secret", 500, "converting (v1.Secret) to (core.ConfigMap): unknown conversion"),
+        ("/kind", "Foo", 500, 'Internal error occurred: no kind "Foo" is registered for version "v1"'),
+        ("/metadata/name", "Bad_Name", 422, "metadata.name: Invalid value"),
+    ],
+)
+async def test_webhook_cannot_make_another_object(path: str, value: str, code: int, text: str) -> None:
+    async with world(mutating({})) as found:
+        found.answer(sets(path, value))
+        refused = await found.create()
+        assert refused.code == code
+        assert text in refused.message
+        assert found.cluster.get("configmaps", "m") is None
+
+
+async def test_webhook_may_rename_a_new_object_and_not_identify_it() -> None:
+    async with world(mutating({})) as found:
+        both = [*sets("/metadata/name", "n")({})["patch"], *sets("/metadata/uid", "mine")({})["patch"]]
+        found.answer({"allowed": True, "patch": both})
+        made = await found.create()
+        assert (made.obj["metadata"]["name"], found.cluster.get("configmaps", "m")) == ("n", None)
+        assert made.obj["metadata"]["uid"] != "mine"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "code", "text"),
+    [
+        ("/metadata/namespace", "other", 400, "does not match the namespace sent on the request"),
+        ("/metadata/resourceVersion", "1", 409, "the object has been modified"),
+        ("/metadata/resourceVersion", "x", 500, 'strconv.ParseUint: parsing "x": invalid syntax'),
+        ("/metadata/name", "n", 422, "metadata.name: Invalid value"),
+        ("/metadata/uid", "mine", 422, "metadata.uid: Invalid value"),
+    ],
+)
+async def test_webhook_cannot_turn_an_update_to_another_object(
+    path: str, value: str, code: int, text: str
+) -> None:
+    async with world(mutating({"rules": [{**RULE, "operations": ["UPDATE"]}]})) as found:
+        found.answer(sets(path, value))
+        made = (await found.create()).obj
+        refused = await found.ask("update", "configmaps", "m", body={**made, "data": {"k": "v"}})
+        assert refused.code == code, refused.message
+        assert text in refused.message

@@ -42,8 +42,10 @@ from sim.api.admission.webhooks.review import (
 )
 from sim.api.crd.structural_values import BadPart, with_fitting_metadata
 from sim.api.generated_names import new_uid
+from sim.api.kinds.common.errors import invalid
 from sim.api.patch.json_patches import PatchError, json_patch
 from sim.api.review_forms import BadReview, decoded_review
+from sim.api.schema.decoding import other_kind
 from sim.api.schema.field_validation import DecodeError, conform, go_kind
 from sim.api.schema.json_text import go_quote, parse
 from sim.api.schema.resource import Resource
@@ -170,14 +172,32 @@ def _decoded(resource: Resource, patched: Obj) -> Obj:
     metadata of wrong types.
     """
     if resource.custom:
+        _check_custom_kind(resource, patched)
         try:
             return with_fitting_metadata(patched)
         except BadPart as error:
             raise Refusal.of(status.internal_error(str(error))) from None
+    if why := other_kind(resource, patched):
+        if "unknown conversion" in why:  # Quirk: this error gets no reason
+            raise Refusal.of(status.status(500, "", why))
+        raise Refusal.of(status.internal_error(why))
     made, _ = conform(resource.schema, patched, resource.kind)
     if isinstance(made, DecodeError):
         raise Refusal.of(status.internal_error(made.message))
-    return {"apiVersion": resource.api_version, "kind": resource.kind, **made}
+    return {**made, "apiVersion": resource.api_version, "kind": resource.kind}
+
+
+def _check_custom_kind(resource: Resource, patched: Obj) -> None:
+    """Raises if a patch has changed what a custom resource is (customresource/validator.go)."""
+    wanted = {"kind": resource.kind, "apiVersion": resource.api_version}
+    errors = [
+        invalid(field, patched.get(field, ""), f"must be {text}")
+        for field, text in wanted.items()
+        if patched.get(field) != text
+    ]
+    if errors:
+        name = (patched.get("metadata") or {}).get("name", "")
+        raise Refusal.of(status.invalid_object(resource, name, errors))
 
 
 def _operations(verdict: Verdict) -> Json:

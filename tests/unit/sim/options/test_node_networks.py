@@ -14,8 +14,6 @@ DUAL = {**ON, "cluster-cidr": "10.0.0.0/16,fd00::/56"}
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"cluster-cidr": "10.0.0.0/8"}, "cluster-cidr requires allocate-node-cidrs to be true"),
-        ({"service-cluster-ip-range": "10.0.0.0/24"}, "requires allocate-node-cidrs to be true"),
         ({"allocate-node-cidrs": True}, "cluster-cidr must be given if allocate-node-cidrs is set"),
         ({**ON, "cluster-cidr": "10.0.0/8"}, "cluster-cidr: invalid CIDR address: 10.0.0/8"),
         ({**ON, "cluster-cidr": "10.0.0.0/8,11.0.0.0/8"}, "are not dual stack"),
@@ -83,3 +81,9 @@ def test_loops_of_networks_and_of_the_cloud_start_with_what_they_need() -> None:
         "service",
     ]
     assert "route" not in started(**cloud, **ON, **{"configure-cloud-routes": False})
+
+
+@pytest.mark.parametrize("name", ["cluster-cidr", "service-cluster-ip-range"])
+def test_networks_without_allocation_are_accepted_and_ignored(name: str) -> None:
+    options = parse_controller_manager({name: "10.0.0.0/8"})
+    assert not options.allocate_node_cidrs
