@@ -34,9 +34,11 @@ if TYPE_CHECKING:
 
 DEFAULTS = {"nodes": 3, "naming": "kubernetes", "boot": "10s"}
 PACE = 20.0  # virtual seconds a second, for programs outside
+SERVING = ("pace", "wait_for_client", "reaction")  # parameters of serving
 FOREVER = "100000h"
 _MARKERS = (
-    "orrery(nodes=3, naming='kubernetes', boot='10s', pace=20, ...): parameters of the cluster or the lab",
+    "orrery(nodes=3, naming='kubernetes', boot='10s', pace=20, profile='envtest', wait_for_client=True, "
+    "reaction=0.2, ...): parameters of the cluster, of serving it, or of the lab",
     "seeds(count_or_list): run a test that uses a cluster, a lab or `seed` under several seeds",
 )
 _Opens = list["AbstractAsyncContextManager[Any]"]
@@ -50,11 +52,15 @@ class Served:
 
     kubeconfig: path of the client configuration of the administrator
     url: "" before the body of an async test
+    wait_for_client: number of watches until which virtual time rests
+    reaction: real seconds for which virtual time rests after each request and each event
     """
 
     cluster: Cluster
     kubeconfig: str
     pace: float
+    wait_for_client: int = 0
+    reaction: float = 0
     url: str = ""
 
     @asynccontextmanager
@@ -62,7 +68,9 @@ class Served:
         """The cluster, running and served."""
         from sim import served
 
-        async with self.cluster, served(self.cluster, Path(self.kubeconfig), pace=self.pace) as self.url:
+        more: dict[str, Any] = {"wait_for_client": self.wait_for_client, "reaction": self.reaction}
+        config = Path(self.kubeconfig)
+        async with self.cluster, served(self.cluster, config, pace=self.pace, **more) as self.url:
             yield self
 
     @asynccontextmanager
@@ -105,10 +113,11 @@ def served_cluster(request: pytest.FixtureRequest, seed: int, tmp_path: Path) ->
     """A cluster behind HTTPS: `url`, `kubeconfig`, `cluster`.
 
     In an async test `run_*` of the cluster advance its time; in any other test it passes by itself,
-    at the pace of the marker.
+    at the pace of the marker, from the first watch of a client on with `wait_for_client=True`.
     """
-    pace = float(_parameters(request).get("pace", PACE))
-    made = Served(_cluster(request, seed), str(tmp_path / "kubeconfig"), pace)
+    given = {"pace": PACE, "wait_for_client": 0, "reaction": 0.0, **_parameters(request)}
+    serving = (float(given["pace"]), int(given["wait_for_client"]), float(given["reaction"]))
+    made = Served(_cluster(request, seed), str(tmp_path / "kubeconfig"), *serving)
     if iscoroutinefunction(getattr(request.node, "obj", None)):
         _open_for(request, made.opened())
         yield made
@@ -128,7 +137,8 @@ def lab(request: pytest.FixtureRequest, seed: int) -> Iterator[Lab]:
     from sim import Lab
 
     parameters = _parameters(request)
-    parameters.pop("pace", None)
+    for name in SERVING:
+        parameters.pop(name, None)
     if "scenario" in parameters:
         parameters = {key: value for key, value in parameters.items() if key not in DEFAULTS}
     with Lab(**{**parameters, "seed": seed}) as made:
@@ -142,6 +152,8 @@ def _parameters(request: pytest.FixtureRequest) -> dict[str, Any]:
         if marker.args:
             raise pytest.UsageError("the parameters of the marker orrery have names: orrery(nodes=3)")
         found.update(marker.kwargs)
+        if "profile" in marker.kwargs and "nodes" not in marker.kwargs:
+            found["nodes"] = 0  # a profile has none of its own
     return found
 
 
@@ -149,7 +161,8 @@ def _cluster(request: pytest.FixtureRequest, seed: int) -> Cluster:
     from sim import Cluster
 
     parameters = _parameters(request)
-    parameters.pop("pace", None)
+    for name in SERVING:
+        parameters.pop(name, None)
     return Cluster(**{**parameters, "seed": seed})
 
 

@@ -86,6 +86,7 @@ from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, NodePlan
 from sim.scenario.plan.storage import storage_objects
 from sim.units import SECOND
 from sim.version import __version__
+from sim.wire.clients import Clients
 
 if TYPE_CHECKING:
     from sim.app.measured.components import ComponentMetrics
@@ -111,6 +112,7 @@ class Cluster:
     scheduler_plugins: rules of your own for the choice of nodes (see `actors.scheduler.plugins`)
     audited: False drops the events of the audit that the options ask for
     replaces_log: True replaces a file that is in the place of the audit log
+    profile: "envtest" for an API server alone, as the envtest of controller-runtime has it
     """
 
     supervisor: Supervisor
@@ -133,11 +135,12 @@ class Cluster:
         scheduler_plugins: Sequence[SchedulerPlugin] = (),
         audited: bool = True,
         replaces_log: bool = False,
+        profile: str = "",
     ) -> None:
         seed = checked_seed(seed)
         self.scheduler_plugins = check_added(scheduler_plugins)
         if plan is None:
-            plan = plain_plan(nodes, naming, boot, established, storage)
+            plan = plain_plan(nodes, naming, boot, established, storage, profile)
         self.plan = plan
         self.names = NAMES[plan.naming]
         self.options = check_options(plan)
@@ -158,6 +161,7 @@ class Cluster:
                 raise InputError(f"cannot be written: {error.strerror}", str(trace)) from None
         self.kernel = Kernel(seed, trace=trace, epoch_us=epoch_us, replay=replay, fast=self._paths(fast))
         self.kernel.after_slice = OF_THIS_PROCESS.look
+        self.clients = Clients(self.kernel)
         if plan.latency_us is not None:
             low, high = plan.latency_us
             self.kernel.network.impose(NetworkRule("latency", None, None, low_us=low, high_us=high))
@@ -434,6 +438,14 @@ class Cluster:
     async def run_for(self, duration: str | int) -> None:
         """Run for a duration of virtual time ("10m", or microseconds)."""
         await self.run_until(self.kernel.now_us + checked_us(duration))
+
+    async def wait_for_client(self, limit_s: float = 120, watches: int = 1) -> None:
+        """Wait in real time until programs outside have opened so many watches of a served cluster.
+
+        Virtual time does not pass.  Raises TooSlowError of Trio after so many real seconds.
+        """
+        with trio.fail_after(limit_s):
+            await self.clients.wait(watches)
 
     async def run_until(self, at: str | int) -> None:
         """Run until an instant of virtual time.  Raises DeadlockError if no event is left."""

@@ -6,6 +6,7 @@ Turns the parameters of `Cluster(nodes=..., boot=...)` into a `ClusterPlan` of e
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import count as numbers
 from itertools import islice
@@ -14,9 +15,10 @@ from typing import Any, SupportsIndex
 
 from actors.node.runtime.missing_images import MISSING_IMAGES
 from actors.node.runtime.profile import ContainerBehaviour, Rule, RuntimeProfile
+from sim.app.profiles import settings_of
 from sim.errors import InputError
 from sim.ident import NAMES
-from sim.scenario.plan.compile import NODES_MAX
+from sim.scenario.plan.compile import NODES_MAX, plan_of_settings
 from sim.scenario.plan.plan import ClusterPlan, NodePlan
 from sim.scenario.plan.storage import storage_of
 from sim.scenario.read.schema import Runtime
@@ -29,13 +31,21 @@ def plain_plan(
     boot: str | int,
     established: Sequence[Mapping[str, Any]],
     storage: Sequence[Mapping[str, Any]] = (),
+    profile: str = "",
 ) -> ClusterPlan:
-    """The plan of a cluster of equal nodes.  Raises InputError."""
+    """The plan of a cluster of equal nodes.  Raises InputError.
+
+    profile: of its control plane (`sim.app.profiles`); its naming comes before the default one
+    """
+    given = plan_of_settings(profile, settings_of(profile)).cluster if profile else ClusterPlan()
+    if profile and naming == ClusterPlan().naming:
+        naming = given.naming
     if not isinstance(nodes, int) or not 0 <= nodes <= NODES_MAX:
         raise InputError(f"{nodes!r} is no number of nodes from 0 to {NODES_MAX}")
     if naming not in NAMES:
         raise InputError(f"there is no naming {naming!r}", "", f"one of: {', '.join(NAMES)}")
-    return ClusterPlan(
+    return replace(
+        given,
         naming=naming,
         nodes=plain_nodes(nodes),
         boot_us=checked_us(boot),

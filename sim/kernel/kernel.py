@@ -118,7 +118,7 @@ class Kernel:
         self.slice_s = slice_s
         self.after_slice: Callable[[], None] = lambda: None  # nothing of the run depends on it
         self._rate, self._until_us, self._todo = math.inf, 0, 0
-        self._holds = 0
+        self._holds = self._rests = 0
         self._stopped = False
         self._base_us, self._base_real = 0, 0.0
         self._driver: trio.lowlevel.Task | None = None
@@ -415,6 +415,17 @@ class Kernel:
         self._holds -= 1
         self.kick()
 
+    def rest(self) -> None:
+        """Let virtual time rest after this instant, at any rate, until `resume`."""
+        self._rests += 1
+        self._slice_limit_us, self._slice_over, self._slice_ends = self.now_us, True, 0.0
+
+    def resume(self) -> None:
+        """End one `rest`.  The time that has passed is not made up for."""
+        self._rests -= 1
+        self._rebase()
+        self.kick()
+
     async def run_until(self, at_us: int) -> None:
         """Run everything due up to and including `at_us`, at the set pace; returns when it is done."""
         if self._stopped:
@@ -426,7 +437,7 @@ class Kernel:
 
     def outside_now_us(self) -> int:
         """The virtual time to show to a person: between events it advances with the rate."""
-        if self._rate in (0, math.inf) or self.aside.busy:
+        if self._rests or self._rate in (0, math.inf) or self.aside.busy:
             return self.now_us
         paced = self._base_us + int(self._rate * (perf_counter() - self._base_real) * 1_000_000)
         return max(self.now_us, min(paced, self._due_us(), self._until_us))
@@ -462,6 +473,8 @@ class Kernel:
         # With a goal in the past, the present instant is still finished.
         if self._until_us < self.now_us:
             self._until_us = self.now_us
+        if self._rests and self._rate:
+            return self.now_us
         if self._rate == math.inf:
             return self.now_us if self._holds else self._until_us
         paced = self._base_us + int(self._rate * (perf_counter() - self._base_real) * 1_000_000)
@@ -505,7 +518,7 @@ class Kernel:
 
     def _wait_s(self) -> float:
         due_us = min(self._due_us(), self._until_us)
-        if self._rate in (0, math.inf) or due_us >= NEVER_US:
+        if self._rests or self._rate in (0, math.inf) or due_us >= NEVER_US:
             return math.inf
         if due_us <= self.now_us:  # the goal is reached, or the gate advanced time to a due call
             return 0.0 if self._due_us() == due_us else math.inf

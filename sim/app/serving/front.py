@@ -55,7 +55,7 @@ def make_front(
     front_proxy: make the certificate by which aggregated servers know this one
     """
     counts, about = Counts(), version()
-    gateway = Gateway(cluster.kernel, cluster.api_servers, meters=counts.meters)
+    gateway = Gateway(cluster.kernel, cluster.api_servers, meters=counts.meters, clients=cluster.clients)
 
     def debug(name: str, query: str) -> str | None:
         fairness = gateway.fairness()

@@ -184,6 +184,8 @@ async def served(
     connections_max: int | None = None,
     service_addresses: Mapping[str, tuple[str, int]] = MappingProxyType({}),
     front_proxy: bool = False,
+    wait_for_client: int = 0,
+    reaction: float = 0,
 ) -> AsyncIterator[str]:
     """Serve a running cluster to programs of any kind, and yield the URL.  Raises InputError.
 
@@ -196,6 +198,9 @@ async def served(
     service_addresses: host and port of servers outside, by the Service that they stand for, as
         "namespace/name"
     front_proxy: make the certificate by which aggregated servers know this one
+    wait_for_client: number of watches until which virtual time rests; 0: it passes at once
+    reaction: real seconds for which virtual time rests after each request of a client outside, and
+        after each event that it is given; 0: it does not rest
     """
     host, port = where
     cluster.kernel.set_rate(pace)
@@ -228,6 +233,10 @@ async def served(
             await nursery.start(sender.run)
             settings = {ADDRESSES: {name: list(each) for name, each in service_addresses.items()}}
             cluster.kernel.outside.begin(sender, settings)
+            cluster.clients.reaction_s = float(reaction)
+            nursery.start_soon(cluster.clients.keep_reacting)
+            if wait_for_client:
+                nursery.start_soon(cluster.clients.hold, int(wait_for_client))
             streams_max = cluster.options.api_server.http2_streams_max
             app = Application(front)
             await nursery.start(serve_at, app, listeners, context, connections_max, streams_max)

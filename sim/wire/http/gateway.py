@@ -35,6 +35,7 @@ from sim.api.schema.scheme import Scheme
 from sim.api.types import Reply, Request, UserInfo, Watch, WatchEvent
 from sim.kernel import Kernel, OutsideAnswer, OutsideRequest, unheard
 from sim.kernel.meters import Meters
+from sim.wire.clients import Clients
 from sim.wire.http.measures.begin import begin_counting
 from sim.wire.patience import within
 from sim.wire.stack import make_room
@@ -252,6 +253,8 @@ class OutsideWatch:
             events = self._watch.take(TAKE)
             if self._backlog_max:
                 self._events.extend(events)
+                if events:
+                    self._gateway.clients.worked()
             if len(events) < TAKE:
                 break
         self._ended = self._watch.ended
@@ -298,6 +301,7 @@ class Gateway:
     servers: the API servers by name, in the kernel's order
     backlog_max: bound of events that wait for the client of a watch
     meters: what the components count in, once a client reads metrics
+    clients: is informed of what clients do
     """
 
     def __init__(
@@ -306,10 +310,12 @@ class Gateway:
         servers: Mapping[str, OutsideEndpoint],
         backlog_max: int = BACKLOG_MAX,
         meters: Meters | None = None,
+        clients: Clients | None = None,
     ) -> None:
         assert backlog_max > 0
         make_room()
         self.kernel = kernel
+        self.clients = Clients(kernel) if clients is None else clients
         self._backlog_max = backlog_max
         self._servers = servers
         self._meters, self._counting = meters, False
@@ -400,6 +406,7 @@ class Gateway:
             answered.set()
 
         self._asked = ident = self._asked + 1
+        self.clients.worked()
         self.kernel.gate.post("request", [*pack(request), ident], done)
         try:
             with within(seconds):
@@ -412,6 +419,9 @@ class Gateway:
             elif not taken and box[0][1] is not None:
                 box[0][1].stop()
         if box:
+            self.clients.worked()
+            if box[0][1] is not None:
+                self.clients.opened()
             return box[0]
         late = status.timeout("request did not complete within the allotted timeout")
         return Reply(504, body=late), None

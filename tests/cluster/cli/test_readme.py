@@ -30,6 +30,8 @@ config = yaml.safe_load(open(given))
 cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
 trusted = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
 api = httpx.Client(base_url=cluster["server"] + "/api/v1", verify=trusted, headers={{"Authorization": "Bearer " + user["token"]}})
+watch = api.stream("GET", "/nodes", params={{"watch": "1"}})
+watch.__enter__()
 while True:
     for node in api.get("/nodes").json()["items"]:
         if any(each["type"] == "Ready" and each["status"] != "True" for each in node["status"]["conditions"]):
@@ -38,7 +40,7 @@ while True:
                 api.delete("/namespaces/default/pods/" + pod["metadata"]["name"], params={{"gracePeriodSeconds": "0"}})
     time.sleep(0.05)
 """
-# What `go test` may be: a suite that reads the nodes of an existing cluster.
+# What `go test` may be: a suite that finds its objects as it made them.
 GO = """\
 #!{python}
 import base64, os, ssl, sys
@@ -49,8 +51,12 @@ config = yaml.safe_load(open(os.environ["KUBECONFIG"]))
 cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
 trusted = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
 api = httpx.Client(base_url=cluster["server"], verify=trusted, headers={{"Authorization": "Bearer " + user["token"]}})
-while len(api.get("/api/v1/nodes").raise_for_status().json()["items"]) < 3:
-    pass
+pods = "/api/v1/namespaces/default/pods"
+made = api.post(pods, json={{"metadata": {{"name": "a"}}, "spec": {{"containers": [{{"name": "c", "image": "i"}}]}}}})
+assert "serviceAccountName" not in made.raise_for_status().json()["spec"]
+for _ in range(20):
+    assert api.get(pods + "/a").json() == made.json()
+assert api.get("/api/v1/nodes").json()["items"] == []
 """
 
 

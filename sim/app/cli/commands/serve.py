@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sim.app.cli.commands.arguments import add_scenario, add_seed, check_outputs, count, whole
+from sim.app.profiles import PROFILES, settings_of
 
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands
@@ -46,6 +47,11 @@ def add(commands: Commands) -> None:
         type=_flag,
         metavar="NAME=VALUE",
         help="an option of the API servers, e.g. runtime-config=api/alpha=true (repeatable)",
+    )
+    serve.add_argument(
+        "--profile",
+        choices=tuple(PROFILES),
+        help="settings for a purpose; envtest: an API server alone, for suites on controller-runtime's envtest",
     )
     serve.add_argument("--nodes", type=count, metavar="N", help="add this number of nodes")
     serve.add_argument(
@@ -189,5 +195,5 @@ def _serve(arguments: argparse.Namespace) -> int:
     check_outputs(*written, arguments.journal, inputs=inputs, private=True)
     if not arguments.force:
         check_client_configs(configs)
-    arguments.set = [*arguments.set, *arguments.api_server]
+    arguments.set = [*settings_of(arguments.profile or ""), *arguments.set, *arguments.api_server]
     return serve(arguments)
