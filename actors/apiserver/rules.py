@@ -438,6 +438,8 @@ def _custom_errors(call: Call, obj: Obj, old: Obj | None) -> Errors:
     if wrong:
         group = str(obj.get("apiVersion")).rpartition("/")[0]
         name = obj["metadata"].get("name", "")
+        if call.subresource != "status":
+            wrong = [*wrong, *custom_objects.structure_errors(resource, obj, old, wrong)]
         raise Refusal.of(status.invalid(group, str(obj.get("kind")), name, wrong))
     if old is None:
         return custom_objects.create_errors(resource, obj)

@@ -221,6 +221,14 @@ def unsupported_patch() -> Body:
     return status(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
 
 
+_OF_ROUTE = ("406: ", "415: ")
+
+
+def is_of_route(body: Body) -> bool:
+    """True for a refusal by the route (go-restful), which nothing that handles the request sees."""
+    return str(body.get("message", "")).startswith(_OF_ROUTE)
+
+
 def no_representation() -> Body:
     """406 for a patch of unknown content type without a body.
 

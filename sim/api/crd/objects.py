@@ -213,7 +213,12 @@ def _decoded(resource: CustomResource, obj: Obj) -> Obj:
 
 def _coerced(resource: CustomResource, obj: Obj, wanted: str) -> Obj:
     after: Structural | None = resource.schemas.get(wanted)
-    return obj if after is None else without_nulls(after, pruned(after, obj)[0])
+    if after is None:
+        return obj
+    try:
+        return with_typed_parts(after, without_nulls(after, pruned(after, obj)[0]))[0]
+    except BadPart as error:
+        raise internal(str(error)) from None
 
 
 def prepared(resource: CustomResource, objects: Sequence[Obj], store: bool) -> Preparing:
@@ -265,7 +270,9 @@ def _go_numbers(value: Any) -> Any:
 
 
 def type_errors(resource: CustomResource, obj: Obj) -> Errors:
-    """Errors of an object of the wrong kind or version; if there are any, nothing else is checked."""
+    """Errors of an object of the wrong kind or version; if there are any, its metadata and its
+    schema are not checked.
+    """
     errors: Errors = []
     for field, wanted in (("kind", resource.kind), ("apiVersion", resource.api_version)):
         if obj.get(field) != wanted:
@@ -303,11 +310,21 @@ def _value_errors(resource: CustomResource, obj: Obj, old: Obj | None) -> Errors
     errors = schema_errors(structure.raw, obj)
     if scale is not None:
         errors += _number_errors(scale.replicas, obj) + _shown_errors(scale, obj)
+    return errors + structure_errors(resource, obj, old, errors)
+
+
+def structure_errors(resource: CustomResource, obj: Obj, old: Obj | None, found: Errors) -> Errors:
+    """Errors of embedded objects, of lists and of rules, which are looked for in all objects.
+
+    found: the errors so far
+    """
+    structure = resource.structure
+    errors: Errors = []
     embedded_errors(structure, obj, "", False, errors)
     # Duplicates from before the list type was declared may stay (strategy.go, ValidateUpdate).
     if old is None or not list_errors(structure, old):
         errors += list_errors(structure, obj)
-    return errors + _rule_errors(resource, obj, old, errors)
+    return errors + _rule_errors(resource, obj, old, [*found, *errors])
 
 
 _UNCHECKED = (
@@ -387,7 +404,12 @@ def _not_of(wanted: type, obj: Obj, path: str) -> str:
 def _accessor_error(names: list[str], found: Any, wanted: str) -> str:
     kind = _GO_TYPES.get(type(found), "map[string]interface {}")
     wanted = wanted.replace(" ", "")  # Quirk: without the space of Go's type
-    return f".{'.'.join(names)} accessor error: {go_print(found)} is of the type {kind}, expected {wanted}"
+    return f".{'.'.join(names)} accessor error: {_go_number(found)} is of the type {kind}, expected {wanted}"
+
+
+def _go_number(value: Any) -> str:
+    """A value as Go prints it; a number that is whole has no fraction."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else go_print(value)
 
 
 def list_errors(schema: Structural, obj: Obj) -> Errors:

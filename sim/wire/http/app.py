@@ -98,6 +98,7 @@ class _Found:
 
     asked: set once the path is understood
     audited: the audit of the exchange, which does nothing until the user is known
+    handled: False if the route refused the request
     flow: headers with the uids of FlowSchema and priority level
     begun_us: when the request came, in the time of the cluster
     """
@@ -105,6 +106,7 @@ class _Found:
     asked: AccessAttributes | None = None
     resource: Resource | None = None
     audited: AuditedExchange = field(default_factory=AuditedExchange)
+    handled: bool = True
     flow: tuple[tuple[str, str], ...] = ()
     begun_us: int = 0
 
@@ -173,6 +175,7 @@ class Front:
         except Refused as refused:
             form = negotiation.error_form(self._names, header, _indents(exchange))
             response = self._refusal(form, refused.body)
+            found.handled = not status.is_of_route(refused.body)
             found.audited.reply(Reply(response.code, body=refused.body), found.resource)
         if found.asked is not None:
             self._count(exchange, response, found.asked, found)
@@ -186,6 +189,8 @@ class Front:
         took_s = (self._gateway.wall_us() - found.begun_us) / SECOND
         size = len(response.body) if isinstance(response.body, bytes) else 0
         self._counts.answered(asked, response.code, content, options, took_s, size)
+        if not found.handled:
+            return
         if resource is not None and resource.lifecycle is not None:
             self._counts.deprecated(asked, resource.lifecycle)
             _warn_first(response, _deprecated(resource))
@@ -230,11 +235,16 @@ class Front:
                 return await self._connect(exchange, target, user, options, found.audited)
             listing = target.verb in ("list", "watch", "deletecollection")
             if not target.resource.custom:
+                if target.verb == "patch":
+                    content, length = (exchange.headers.get(f"content-{what}") for what in ("type", "length"))
+                    negotiation.check_patch(self._names, content, length)
                 negotiation.check_route(self._names, header, listing and exchange.method == "GET")
             return await self._resource(exchange, target, user, options, found)
         except (NoRoute, NotAcceptable, BadBody, BadOption) as error:
             if error.body is None:
                 return self._response(self._document(NO_PAGE, exchange))
+            if isinstance(error, NoRoute) and error.resource is not None:
+                found.asked, found.resource = asked, error.resource
             raise Refused(error.body) from None
 
     async def _forward(

@@ -196,11 +196,15 @@ def check_form(view: View, reply: Reply) -> None:
     check_included(view)
     if reply.item is None and reply.items is None:
         return  # a Status keeps its form
-    kind, listing = view.form.kind, reply.items is not None
+    kind, listing, custom = view.form.kind, reply.items is not None, view.resource.custom
     group = (view.resource.short_group.partition(".")[0]) or "core"
     if kind == PARTIAL and listing:
-        text = f"you requested {PARTIAL}, but the requested object is a list (*{group}.{view.resource.list_kind})"
+        found = "unstructured.UnstructuredList" if custom else f"{group}.{view.resource.list_kind}"
+        text = f"you requested {PARTIAL}, but the requested object is a list (*{found})"
         raise NotAcceptable(status.status(406, "NotAcceptable", text))
+    if kind == PARTIAL_LIST and not listing and custom:
+        # Quirk: Go's type of a custom object has the methods of a list.
+        raise NotAcceptable(status.status(500, "", "content is not a list"))
     if kind == PARTIAL_LIST and not listing:
         text = f"you requested {PARTIAL_LIST}, but the requested object is not a list (*{group}.{view.resource.kind})"
         raise NotAcceptable(status.status(406, "NotAcceptable", text))

@@ -59,11 +59,15 @@ class Target:
 
 
 class NoRoute(Exception):
-    """The path leads nowhere. `body` None: the plain text 404 of a path without a group."""
+    """The path leads nowhere. `body` None: the plain text 404 of a path without a group.
 
-    def __init__(self, body: Obj | None) -> None:
+    resource: the custom resource whose handler says so; None if no handler was found
+    """
+
+    def __init__(self, body: Obj | None, resource: Resource | None = None) -> None:
         super().__init__("no route")
         self.body = body
+        self.resource = resource
 
 
 def decode_path(raw: str) -> str | None:
@@ -200,9 +204,9 @@ def _custom(
     if bool(namespace) > resource.namespaced or (resource.namespaced and not namespace and not across):
         raise NoRoute(None)
     if sub and resource.subresource(sub) is None:
-        raise NoRoute(status.not_found(resource, name))
+        raise NoRoute(status.not_found(resource, name), resource)
     if method == "HEAD" or verb not in resource.verbs or (sub and verb not in ("get", "update", "patch")):
-        raise NoRoute(status.not_supported(resource, verb or method.lower()))
+        raise NoRoute(status.not_supported(resource, verb or method.lower()), resource)
     if verb in ("update", "patch") and not name:
         raise NoRoute(status.bad_request("name must be provided"))
     if name:

@@ -1,0 +1,68 @@
+"""What the route, and what the handler of a custom resource says of a request, over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.actor.test_http import MAPS, config_map, served
+from tests.actor.test_http_custom import BASE, GROUP, defined, widget
+
+CAPACITIES = "/apis/storage.k8s.io/v1beta1/namespaces/default/csistoragecapacities"
+HTML = {"Accept": "text/html"}
+LIST = "PartialObjectMetadataList"
+SUPPORTED, ACCEPTED, INVALID, BROKEN = 415, 406, 422, 500
+EMBEDDED: dict[str, Any] = {
+    "type": "object",
+    "x-kubernetes-embedded-resource": True,
+    "x-kubernetes-preserve-unknown-fields": True,
+}
+
+
+def as_(kind: str) -> dict[str, str]:
+    return {"Accept": f"application/json;as={kind};v=v1;g=meta.k8s.io"}
+
+
+async def test_what_the_route_refuses_carries_no_warning_of_its_version() -> None:
+    async with served() as (_, client):
+        assert "is deprecated" in (await client.get(CAPACITIES)).headers["Warning"]
+        refused = await client.get(CAPACITIES, headers=HTML)
+        assert (refused.status_code, refused.headers.get("Warning")) == (ACCEPTED, None)
+        refused = await client.patch(f"{CAPACITIES}/a", json={})
+        assert (refused.status_code, refused.headers.get("Warning")) == (SUPPORTED, None)
+
+
+async def test_the_route_judges_the_type_of_a_patch_before_the_accept_header() -> None:
+    async with served() as (_, client):
+        await client.post(MAPS, json=config_map("a"))
+        refused = await client.patch(f"{MAPS}/a", json={}, headers=HTML)
+        assert (refused.status_code, refused.json()["message"]) == (SUPPORTED, "415: Unsupported Media Type")
+        merge = {"Content-Type": "application/merge-patch+json; x=y", **HTML}
+        assert (await client.patch(f"{MAPS}/a", content=b"{}", headers=merge)).status_code == ACCEPTED
+
+
+async def test_a_deprecated_custom_version_warns_where_it_has_no_subresource() -> None:
+    warning = f'299 - "{GROUP}/v1 Widget is deprecated"'
+    async with served() as (cluster, client):
+        await defined(cluster, client, deprecated=True)
+        for method, path in (("GET", f"{BASE}/a/status"), ("POST", f"{BASE}/a/scale")):
+            assert (await client.request(method, path)).headers["Warning"] == warning
+
+
+async def test_go_takes_one_custom_object_for_a_list() -> None:
+    async with served() as (cluster, client):
+        await defined(cluster, client)
+        await client.post(BASE, json=widget("a"))
+        refused = await client.get(f"{BASE}/a", headers=as_(LIST))
+        assert (refused.status_code, refused.json()["message"]) == (BROKEN, "content is not a list")
+        refused = await client.get(BASE, headers=as_("PartialObjectMetadata"))
+        assert refused.json()["message"].endswith("is a list (*unstructured.UnstructuredList)")
+
+
+async def test_embedded_objects_are_checked_in_an_object_of_another_kind_too() -> None:
+    spec = {"type": "object", "properties": {"n": {"type": "integer"}, "e": EMBEDDED}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    async with served() as (cluster, client):
+        await defined(cluster, client, schema=schema)
+        refused = await client.post(BASE, json={**widget("a", e={}, n="x"), "kind": "Gadget"})
+        causes = [cause["field"] for cause in refused.json()["details"]["causes"]]
+        assert causes == ["kind", "spec.e.apiVersion", "spec.e.kind"]
