@@ -61,7 +61,7 @@ class Target:
 class NoRoute(Exception):
     """The path leads nowhere. `body` None: the plain text 404 of a path without a group.
 
-    resource: the custom resource whose handler says so; None if no handler was found
+    resource: the custom resource that has the handler which says so; None if none was found
     """
 
     def __init__(self, body: Obj | None, resource: Resource | None = None) -> None:
