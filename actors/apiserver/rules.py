@@ -38,7 +38,7 @@ from sim.api.crd import objects as custom_objects
 from sim.api.crd.served import CustomResource
 from sim.api.generated_names import generated_name
 from sim.api.kinds.common.errors import Errors
-from sim.api.kinds.common.sent import as_sent
+from sim.api.kinds.common.sent import as_judged, as_sent
 from sim.api.kinds.conversion import form_of
 from sim.api.kinds.defaults import apply_defaults, with_gated_defaults
 from sim.api.kinds.kind import CONNECTING
@@ -420,6 +420,7 @@ def _valid(call: Call, obj: Obj, old: Obj | None) -> None:
 
 
 def _errors(call: Call, obj: Obj, old: Obj | None) -> Errors:
+    obj = as_judged(obj, call.sent)
     if old is None:
         errors = validate_create(call.resource, obj, call.registry.gates)
     else:

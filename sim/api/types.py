@@ -44,7 +44,8 @@ class Request(msgspec.Struct, kw_only=True):
     options: query parameters by upstream name, text as in the URL (`resourceVersion`, `limit`, ...)
     body: decoded JSON value from in-process and msgpack clients, or the raw bytes of an HTTP body
     content_type: of the body; decides the kind of patch
-    repeated: the keys that the YAML of a create or update has twice, as one error; "" if none
+    repeated: the keys that the YAML of a create, an update or a strict apply has twice, as one
+        error; "" if none
     manager: field manager when options name none (user agent up to the first "/")
     cause: trace record that led to this request (0: none); carried into what the request changes
     purpose, lot: what its draw is for, and the 64 random bits of that (`Link.lot`; 0: the transport

@@ -612,6 +612,13 @@ async def test_keys_that_a_patch_holds_twice_are_warned_about_or_refused() -> No
         assert warned.headers["Warning"] == '299 - "line 4: key \\"k\\" already set in map"'
         strict = await client.patch(f"{path}&fieldValidation=Strict", content=text, headers=apply)
         assert strict.status_code == 400
+        assert strict.json()["message"].startswith(
+            "error strict decoding YAML: yaml: unmarshal errors:\n  line 4"
+        )
+        # applyPatchToCurrentObject: a conflict is found before the keys are read strictly.
+        other, changed = path.replace("=m&force=true", "=o"), text.replace(b"k: z", b"k: q")
+        conflict = await client.patch(f"{other}&fieldValidation=Strict", content=changed, headers=apply)
+        assert conflict.status_code == 409
         ignored = await client.patch(f"{path}&fieldValidation=Ignore", content=text, headers=apply)
         assert "Warning" not in ignored.headers
 

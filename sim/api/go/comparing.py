@@ -19,6 +19,7 @@ from sim.api.go.structures import Field, fields_of, underlying
 from sim.units import quantity_nano
 
 ABSENT: Any = object()  # in a map or list that the other side has it in
+LONG = 1_000  # items of two lists: of so many only those that differ are compared inside
 BUDGET = 4  # comparisons of a list for each of its items
 # Types that are compared as a whole, by a method.
 _WHOLE = ("resource.Quantity", "*v1.Time", "*v1.MicroTime")
@@ -34,23 +35,38 @@ class Node:
     """A pair of values.
 
     key: the name of the field, or the key of the entry
-    below: the fields, entries or items; of a pointer the value
     same, differ: the number of its leaves that are equal, and that differ
     count, depth: the number of nodes below, and of their levels
     """
 
-    __slots__ = ("below", "count", "depth", "differ", "key", "kind", "new", "old", "same")
+    __slots__ = ("_below", "count", "depth", "differ", "key", "kind", "new", "old", "same")
 
     def __init__(self, kind: str, old: Any, new: Any, key: str = "") -> None:
         self.kind = kind
         self.old = old
         self.new = new
         self.key = key
-        self.below: list[Node] = []
+        self._below: list[Node] | None = []
         self.same = self.differ = self.count = self.depth = 0
         if old is ABSENT or new is ABSENT or not self._descend():
             equal = old is not ABSENT and new is not ABSENT and _equal(kind, old, new)
             self.same, self.differ = int(equal), int(not equal)
+
+    @classmethod
+    def of_equal(cls, kind: str, old: Any, new: Any) -> Node:
+        """A pair of equal structs, compared inside only if that is read; it counts as one."""
+        node = object.__new__(cls)
+        node.kind, node.old, node.new, node.key = kind, old, new, ""
+        node._below = None
+        node.same, node.differ, node.count, node.depth = 1, 0, 1, 1
+        return node
+
+    @property
+    def below(self) -> list[Node]:
+        """The pairs inside."""
+        if self._below is None:
+            self._below = list(_parts(self.kind, self.old, self.new) or ())
+        return self._below
 
     def _descend(self) -> bool:
         """Compare what is inside; False if the pair is a leaf."""
@@ -139,12 +155,18 @@ def _paired(kind: str, old: list[Any], new: list[Any]) -> Iterator[Node]:
     """The items of two lists: equal and similar ones side by side, others alone."""
     made: dict[tuple[int, int], Node] = {}
 
+    long = len(old) + len(new) > LONG and form_of(kind) == "struct"
+
     def compared(x: int, y: int) -> Node:
         if (x, y) not in made:
-            made[x, y] = Node(kind, old[x], new[y])
+            alike = long and old[x] == new[y]
+            made[x, y] = (Node.of_equal if alike else Node)(kind, old[x], new[y])
         return made[x, y]
 
-    for x, y in _steps(len(old), len(new), compared):
+    def same(x: int, y: int) -> bool:
+        return bool(old[x] == new[y]) if long else not compared(x, y).differ
+
+    for x, y in _steps(len(old), len(new), same, compared):
         if x is None or y is None:
             yield Node(kind, ABSENT if x is None else old[x], ABSENT if y is None else new[y])
         else:
@@ -152,7 +174,7 @@ def _paired(kind: str, old: list[Any], new: list[Any]) -> Iterator[Node]:
 
 
 def _steps(
-    width: int, height: int, compared: Callable[[int, int], Node]
+    width: int, height: int, same: Callable[[int, int], bool], compared: Callable[[int, int], Node]
 ) -> Iterator[tuple[int | None, int | None]]:
     """Pairs of positions: a greedy search for equal items from both ends, along diagonals."""
     front, back = (0, 0), (width, height)
@@ -163,12 +185,12 @@ def _steps(
     while ahead[0] < behind[0] and ahead[1] < behind[1] and budget > 0:
         step = 1 if forward else -1
         origin = ahead if forward else behind
-        hit, budget = _diagonal(origin, front, back, step, compared, budget)
+        hit, budget = _diagonal(origin, front, back, step, same, budget)
         if hit is not None:
             if forward:
                 first += _joined(front, hit, compared, 1)
                 front = hit
-                while front[0] < back[0] and front[1] < back[1] and not compared(*front).differ:
+                while front[0] < back[0] and front[1] < back[1] and same(*front):
                     first.append(front)
                     front = front[0] + 1, front[1] + 1
                 ahead = front
@@ -177,7 +199,7 @@ def _steps(
                 back = hit
                 while front[0] < back[0] and front[1] < back[1]:
                     before = back[0] - 1, back[1] - 1
-                    if compared(*before).differ:
+                    if not same(*before):
                         break
                     last.append(before)
                     back = before
@@ -197,7 +219,7 @@ def _diagonal(
     front: tuple[int, int],
     back: tuple[int, int],
     step: int,
-    compared: Callable[[int, int], Node],
+    same: Callable[[int, int], bool],
     budget: int,
 ) -> tuple[tuple[int, int] | None, int]:
     """The next pair of equal items on a diagonal through a point, seen in a direction."""
@@ -212,7 +234,7 @@ def _diagonal(
                 ended[0] = True
             elif y >= back[1] or x < front[0]:
                 ended[1] = True
-            elif not compared(x, y).differ:
+            elif same(x, y):
                 return (x, y), budget
             else:
                 budget -= 1
@@ -220,7 +242,7 @@ def _diagonal(
             ended[0] = True
         elif front[1] >= y or back[0] < x:
             ended[1] = True
-        elif not compared(x - 1, y - 1).differ:
+        elif same(x - 1, y - 1):
             return (x, y), budget
         else:
             budget -= 1

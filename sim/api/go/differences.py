@@ -143,12 +143,12 @@ def _context(node: Node, group: list[Node], way: _Way, before: bool, behind: boo
     high = min(CONTEXT, len(group) - low) if behind else 0
     if len(group) - low - high == 1:
         high += 1
-    same = way._replace(side=_SAME)
-    made = [Record(_pair(each, same), _key(node, each)) for each in group]
-    left_out = len(group) - low - high
+    same, left_out = way._replace(side=_SAME), len(group) - low - high
+    near = group if not left_out else [*group[:low], *group[len(group) - high :]]
+    made = [Record(_pair(each, same), _key(node, each)) for each in near]
     if left_out:
         comment = _stated(form_of(node.kind), [left_out, 0, 0, 0])
-        made[low : len(group) - high] = [Record(ELLIPSIS, comment=comment, comma=False)]
+        made.insert(low, Record(ELLIPSIS, comment=comment, comma=False))
     return made
 
 

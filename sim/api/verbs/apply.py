@@ -150,7 +150,18 @@ def _shown_kind(body: Obj) -> str:
 
 
 def _merged(call: Call, kind: Resource, live: Obj, managed: Record, wanted: Configuration) -> Applied:
-    """The typed outcome of an apply; raises the refusal that names its conflicts."""
+    """The typed outcome of an apply; raises the refusal that names its conflicts.
+
+    Duplicate keys, where they are not allowed, are refused after everything else about the body.
+    """
+    merged = _of_manager(call, kind, live, managed, wanted)
+    if call.request.repeated:
+        raise bad_request(f"error strict decoding YAML: {call.request.repeated}")
+    return merged
+
+
+def _of_manager(call: Call, kind: Resource, live: Obj, managed: Record, wanted: Configuration) -> Applied:
+    """As `_merged`, also of a body with duplicate keys."""
     _check_live(kind, live, managed)
     if kind.custom and wanted.versions is not None:
         wrong = misfit(managed, (live,), wanted.writer.api_version, wanted.versions)

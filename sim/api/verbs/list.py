@@ -137,9 +137,9 @@ def plan_list(options: Mapping[str, str], direct: bool) -> ListPlan:
     from_store = direct or not text or bool(token) or match == "Exact" or (limit > 0 and text != "0")
     rev = parse_list_revision(text, from_store)
     if token:
-        if rev:
-            raise bad_request("specifying resource version is not allowed when using continue")
         token_rev, start = decode_token(token)
+        if text not in ("", "0"):
+            raise bad_request("specifying resource version is not allowed when using continue")
         return ListPlan(False, max(token_rev, 0), limit, start, continued=token_rev != INCONSISTENT)
     if not from_store:
         return ListPlan(True, rev)

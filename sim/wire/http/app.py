@@ -38,7 +38,7 @@ from sim.options.gates import COMPRESSION
 from sim.units import SECOND, parse_duration_us
 from sim.wire.http import negotiation, rendering, routing
 from sim.wire.http.audited import AuditedExchange, HttpAudit
-from sim.wire.http.body import BODY_MAX, BadBody, in_one, json_text, strict_warnings
+from sim.wire.http.body import BODY_MAX, BadBody, in_one, json_text, repeated_warnings
 from sim.wire.http.documents import Documents
 from sim.wire.http.exchange import Exchange, Response, serve_exchange
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch, failure_line
@@ -413,14 +413,15 @@ class Front:
                     check_options(names, target, content, exchange.query, raw)
                 raise
             if target.verb == "patch":
-                warnings = strict_warnings(twice, options.get("fieldValidation", ""))
+                warnings = repeated_warnings(twice, options.get("fieldValidation", ""))
             audited.send(body, target.verb)
             if resource.plural == "tokenreviews" and not resource.custom:
                 await self._identification.prepare_review(body)
         check_options(names, target, content, exchange.query, body)
         asked = _request(target, user, options, headers.get("user-agent"))
         asked.body, asked.content_type = body, content or names.media_json
-        asked.repeated = "" if target.verb == "patch" else in_one(twice)
+        refused_twice = target.verb != "patch" or options.get("fieldValidation", "") == "Strict"
+        asked.repeated = in_one(twice) if refused_twice else ""
         reply, watch = await self._gateway.call(asked, REQUEST_TIMEOUT_S if watching else _seconds(options))
         audited.reply(reply, resource)
         if watch is not None:

@@ -180,11 +180,9 @@ def in_one(twice: list[str]) -> str:
     return "\n  ".join(["yaml: unmarshal errors:", *twice]) if twice else ""
 
 
-def strict_warnings(twice: list[str], directive: str) -> tuple[str, ...]:
-    """The warnings about duplicate keys; with `Strict`, raises BadBody instead."""
-    if twice and directive == "Strict":
-        raise BadBody(status.bad_request(f"error strict decoding YAML: {in_one(twice)}"))
-    return () if directive == "Ignore" else tuple(twice)
+def repeated_warnings(twice: list[str], directive: str) -> tuple[str, ...]:
+    """The warnings about duplicate keys of an apply, which `Strict` refuses once it is merged."""
+    return () if directive in ("Ignore", "Strict") else tuple(twice)
 
 
 def _kind(target: Target) -> str:

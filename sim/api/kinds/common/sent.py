@@ -10,15 +10,32 @@ Mirrors  apimachinery v1.25 pkg/api/resource/quantity.go (the cached text of a q
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from typing import Any
 
 import msgspec
 
 from sim.api.go.printing import QUANTITY, GoValue, go_syntax
-from sim.api.kinds.common.errors import Errors, FieldError
+from sim.api.kinds.common.errors import Errors
 from sim.api.schema.field_validation import Sent
+from sim.api.types import Obj
 
+# Places where upstream's rules find by reflection whether a field is set, also to an empty list.
+_TELLING = re.compile(
+    r"(?:.+\.)?ephemeralContainers\[\d+\]\.(?:ports|resources\.(?:limits|requests))"
+    r"|(?:.+\.)?ephemeral\.volumeClaimTemplate\.metadata\.\w+"
+)
+_QUANTITY = re.compile(
+    r'resource\.Quantity\{i:[^{}]*\{[^{}]*\}, d:[^{}]*\{[^{}]*\}, s:"[^"]*", Format:"[^"]*"\}'
+)  # in the text of a value
 _STEP = re.compile(r"\.?([^.\[]+)|\[(\d+)\]")
+
+
+def as_judged(obj: Obj, sent: Sent | None) -> Obj:
+    """The object with the empty lists and maps of the body that rules distinguish from none."""
+    telling = [path for path in sent.emptied if _TELLING.fullmatch(path)] if sent is not None else []
+    made: Obj = _with_empty(obj, _tree(telling)) if telling else obj
+    return made
 
 
 def as_sent(errors: Errors, sent: Sent) -> Errors:
@@ -28,33 +45,54 @@ def as_sent(errors: Errors, sent: Sent) -> Errors:
     quantities = {
         go_syntax(QUANTITY, text): go_syntax(QUANTITY, given) for text, given in sent.quantities.items()
     }
+    paths = sorted(sent.emptied)
+    known: dict[tuple[int, str], str] = {}  # many errors may show one value
+
+    def text_of(given: GoValue, field: str) -> str:
+        if (id(given), field) not in known:
+            known[id(given), field] = _text(given, field, paths, quantities)
+        return known[id(given), field]
+
     return [
-        error if error.given is None else _as_sent(error, error.given, quantities, sent) for error in errors
+        error
+        if error.given is None
+        else msgspec.structs.replace(error, value=text_of(error.given, error.field))
+        for error in errors
     ]
 
 
-def _as_sent(error: FieldError, given: GoValue, quantities: dict[str, str], sent: Sent) -> FieldError:
-    value = given.value
-    for path in sent.emptied:
-        if path.startswith(error.field):
-            value = _with_empty(
-                value, [key or int(at) for key, at in _STEP.findall(path[len(error.field) :])]
-            )
-    text = given.text if value is given.value else GoValue(given.kind, value).text
-    if f"{QUANTITY}{{" in text:
-        for kept, written in quantities.items():
-            text = text.replace(kept, written)
-    return error if text == error.value else msgspec.structs.replace(error, value=text)
+def _text(given: GoValue, field: str, paths: list[str], quantities: dict[str, str]) -> str:
+    """The text of a value with what is below its field in the body."""
+    start = end = bisect_left(paths, field)
+    while end < len(paths) and paths[end].startswith(field):
+        end += 1
+    below = [path[len(field) :] for path in paths[start:end] if path[len(field) :][:1] in (".", "[", "")]
+    text = GoValue(given.kind, _with_empty(given.value, _tree(below))).text if below else given.text
+    if not quantities or f"{QUANTITY}{{" not in text:
+        return text
+    return _QUANTITY.sub(lambda found: quantities.get(found[0], found[0]), text)
 
 
-def _with_empty(value: Any, path: list[str | int]) -> Any:
-    """The value with an empty list or map at a place where it has none."""
-    if not path:
+_Tree = dict[str | int, "_Tree"]
+
+
+def _tree(paths: list[str]) -> _Tree:
+    """The keys and positions of paths as a tree; nothing is below the end of a path."""
+    root: _Tree = {}
+    for path in paths:
+        at = root
+        for key, position in _STEP.findall(path):
+            at = at.setdefault(key or int(position), {})
+    return root
+
+
+def _with_empty(value: Any, tree: _Tree) -> Any:
+    """The value with an empty list or map at each end of the tree where it has none."""
+    if not tree:
         return {} if value is None else value
-    step, rest = path[0], path[1:]
-    if isinstance(value, dict) and isinstance(step, str):
-        below = _with_empty(value.get(step), rest)
-        return value if below is value.get(step) else {**value, step: below}
-    if isinstance(value, list) and isinstance(step, int) and step < len(value):
-        return [*value[:step], _with_empty(value[step], rest), *value[step + 1 :]]
+    if isinstance(value, dict):
+        below = {step: _with_empty(value.get(step), rest) for step, rest in tree.items()}
+        return value | {step: each for step, each in below.items() if each is not None}
+    if isinstance(value, list):
+        return [_with_empty(each, tree[at]) if at in tree else each for at, each in enumerate(value)]
     return value

@@ -41,6 +41,21 @@ def test_a_resource_without_cache_is_always_listed_from_the_store() -> None:
     assert plan_list({"resourceVersion": "0"}, True) == ListPlan(False, 0)
 
 
+@pytest.mark.parametrize(
+    ("token", "revision", "text"),
+    [
+        ("%", "5", "invalid continue token"),
+        (TOKEN, "00", "specifying resource version is not allowed when using continue"),
+        ("%", "x", "invalid resource version"),
+    ],
+)
+def test_token_is_read_before_its_revision_is_refused(token: str, revision: str, text: str) -> None:
+    """etcd3 store.go, GetList: the revision is parsed, the token is decoded, then both are judged."""
+    with pytest.raises(Refusal) as refused:
+        plan_list({"continue": token, "resourceVersion": revision}, False)
+    assert refused.value.body["message"].startswith(text)
+
+
 def told(value: object) -> str:
     """What is said of a token that holds a value."""
     token = urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sim.api.go.printing import LABEL_SELECTOR, QUANTITY, GoValue
 from sim.api.kinds.common.errors import invalid
-from sim.api.kinds.common.sent import as_sent
+from sim.api.kinds.common.sent import as_judged, as_sent
 from sim.api.schema.decoding import decode
 from sim.api.schema.field_validation import Sent
 from sim.api.schema.scheme import Scheme
@@ -30,3 +30,27 @@ def test_quantity_is_shown_as_it_was_parsed() -> None:
     shown = as_sent(errors, Sent({"500m": "0.5"}, ()))
     assert [error.value for error in shown] == [GoValue(QUANTITY, "0.5").text, '"500m"']
     assert "value:5, scale:-1}" in shown[0].value and 's:""' in shown[0].value
+
+
+def test_empty_list_inside_of_a_value_is_shown_as_it_was_sent() -> None:
+    body = {"spec": {"template": {"spec": {"containers": [{"name": "c", "ports": [], "args": None}]}}}}
+    decoded = decode(Scheme(NAMES["kubernetes"]).resource("jobs"), body)
+    given = GoValue("core.PodTemplateSpec", decoded.obj["spec"]["template"])
+    (error,) = as_sent([invalid("spec.template", given, "x")], decoded.sent)
+    assert "Ports:[]core.ContainerPort{}, " in error.value
+    assert "Args:[]string(nil), " in error.value
+
+
+def test_rules_by_reflection_distinguish_an_empty_list_from_none() -> None:
+    """validation.go, validateFieldAllowList: a field is compared with the zero of its type."""
+    kept = {"containers": [{"name": "c", "image": "i", "ports": []}]}
+    template = {"metadata": {"ownerReferences": []}, "spec": {}}
+    volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": template}}]
+    ephemeral = [{"name": "e", "ports": [], "resources": {"limits": {}}, "env": []}]
+    body = {"spec": {**kept, "volumes": volumes, "ephemeralContainers": ephemeral}}
+    decoded = decode(Scheme(NAMES["kubernetes"]).resource("pods"), body)
+    spec = as_judged(decoded.obj, decoded.sent)["spec"]
+    assert spec["ephemeralContainers"] == [{"name": "e", "ports": {}, "resources": {"limits": {}}}]
+    assert spec["volumes"][0]["ephemeral"]["volumeClaimTemplate"]["metadata"] == {"ownerReferences": {}}
+    assert spec["containers"] == [{"name": "c", "image": "i"}]
+    assert as_judged(decoded.obj, None) is decoded.obj
