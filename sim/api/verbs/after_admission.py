@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from sim.api.objects import with_metadata
 from sim.api.types import Obj
-from sim.api.verbs.call import Call, Refusal, check_namespace, parse_revision
+from sim.api.verbs.call import Call, Refusal, check_namespace, internal, parse_revision
+from sim.units import parse_unsigned
 
 
 def placed(call: Call, obj: Obj) -> Obj:
@@ -54,3 +55,17 @@ def must_specify_revision(call: Call) -> Refusal:
         f'{resource.group_resource} "{name}" is invalid: metadata.resourceVersion: {text}',
         call.details(name, causes=[cause]),
     )
+
+
+def to_be_stored(obj: Obj) -> Obj:
+    """The object without the revision that a client gave it, which the store refuses.
+
+    Quirk: it ignores one that is not a number, or zero (etcd3 store.go: Create).
+    """
+    metadata = obj["metadata"]
+    if "resourceVersion" not in metadata:
+        return obj
+    if parse_unsigned(metadata["resourceVersion"]):
+        raise internal("resourceVersion should not be set on objects to be created")
+    kept = {key: value for key, value in metadata.items() if key != "resourceVersion"}
+    return {**obj, "metadata": kept}

@@ -61,7 +61,7 @@ from sim.api.schema.resource import Resource
 from sim.api.store import Answer, Delete, Get, Item, Managed, Op, Put
 from sim.api.types import Json, Obj, Reply
 from sim.api.verbs import escalation
-from sim.api.verbs.after_admission import check_admitted, must_specify_revision, placed
+from sim.api.verbs.after_admission import check_admitted, must_specify_revision, placed, to_be_stored
 from sim.api.verbs.body import Patched, conform, decode
 from sim.api.verbs.call import (
     Call,
@@ -85,7 +85,6 @@ from sim.api.verbs.call import (
 )
 from sim.api.verbs.versions import as_stored, registered_in, versions_of
 from sim.options.gates import STATIC_BAND, is_on
-from sim.units import parse_unsigned
 
 Transform = Callable[[Item], Obj]
 Record = tuple[Managed, ...]
@@ -204,7 +203,7 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
             shown = as_stored(call, obj)
             return Reply(201, item=Item(key, shown, 0, 0, record), warnings=tuple(call.warnings))
     else:
-        obj = _to_be_stored(obj)
+        obj = to_be_stored(obj)
         check_size(call, obj)
         answer = yield Put(key, obj, 0, record, request.cause)
         item = written(answer)
@@ -212,20 +211,6 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
             return Reply(201, item=item, warnings=tuple(call.warnings))
         existing = found((yield Get(key)))
     raise call.already_exists(name, existing, bool(base))
-
-
-def _to_be_stored(obj: Obj) -> Obj:
-    """The object without the revision that a client gave it, which the store refuses.
-
-    Quirk: it ignores one that is not a number, or zero (etcd3 store.go: Create).
-    """
-    metadata = obj["metadata"]
-    if "resourceVersion" not in metadata:
-        return obj
-    if parse_unsigned(metadata["resourceVersion"]):
-        raise internal("resourceVersion should not be set on objects to be created")
-    kept = {key: value for key, value in metadata.items() if key != "resourceVersion"}
-    return {**obj, "metadata": kept}
 
 
 _REPEATED = (
