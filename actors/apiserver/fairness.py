@@ -166,7 +166,8 @@ class Seats:
             self._run(number, held)
             self._count_wait(held.flow, kernel.now_us - held.arrived_us, True)
             self._server.start(number)
-        self._pumping, kernel.cause = False, cause
+        kernel.follow(cause)
+        self._pumping = False
 
     # --- what clients see -------------------------------------------------------------------------
 

@@ -507,7 +507,7 @@ class ApiServer:
     def _take_cause(self, request: Request) -> None:
         kernel = self.kernel
         if request.cause:
-            kernel.cause = request.cause
+            kernel.follow(request.cause)
         elif kernel.cause:
             request.cause = kernel.cause
 

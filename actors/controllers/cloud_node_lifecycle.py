@@ -26,6 +26,7 @@ from actors.controllers.shared.shell import Env
 from sim.api.objects import is_ready
 from sim.api.types import Obj
 from sim.client import unmoved
+from sim.kernel.causes import caused_by
 
 NAME = "cloud-node-lifecycle"
 CLIENT = "node-controller"
@@ -79,13 +80,11 @@ class CloudNodeLifecycle:
 
     async def _run_pass(self) -> None:
         kernel = self._ctx.kernel
-        before = kernel.cause
         for name, cause in sorted(self._pending.items()):
             node = self._nodes.get(name)
             if node is not None:
-                kernel.cause = cause
-                await self._process(name, node)
-        kernel.cause = before
+                with caused_by(kernel, cause):
+                    await self._process(name, node)
 
     async def _process(self, name: str, node: Obj) -> None:
         if is_ready(node):

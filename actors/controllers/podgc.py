@@ -23,6 +23,7 @@ from sim.api.objects import is_deleting, is_ready, is_terminal, uid_of
 from sim.api.types import Obj, Reply, Request
 from sim.client.rest.pod_status import status_request
 from sim.ident import Names
+from sim.kernel.causes import caused_by
 from sim.options.gates import OUT_OF_SERVICE, POD_DISRUPTION, enabled
 from sim.units import MS, SECOND, format_time
 
@@ -171,16 +172,14 @@ class PodCollector:
 
     async def _delete_orphaned(self) -> None:
         nodes, kernel = self._nodes.objects, self._env.ctx.kernel
-        before = kernel.cause
         self._waiting, missing = quarantine(self._waiting, self._pod_counts, nodes, self._env.ctx.now_us())
         gone = [name for name in missing if (await self._client.get("nodes", "", name)).reason == "NotFound"]
         for name in gone:
             key = self._client.scheme.key("nodes", "", name)
-            removed = self._removed.get(name) or kernel.standing.gone(key) or before
+            removed = self._removed.get(name) or kernel.standing.gone(key)
             for pod in self._pods.by_index(NODE_INDEX, name):
-                kernel.cause = removed
-                await self._remove(pod, Disruption.COLLECTOR)
-        kernel.cause = before
+                with caused_by(kernel, removed):
+                    await self._remove(pod, Disruption.COLLECTOR)
 
     async def _remove(self, pod: Obj, why: Disruption | None = None) -> None:
         """Delete a pod, after writing the reason to its status if the gate is on."""
@@ -215,9 +214,8 @@ class PodCollector:
 
         def send(index: int, on_reply: Callable[[Reply], None]) -> None:
             pod = pods[index]
-            kernel.cause = causes.get(pod["spec"].get("nodeName", ""), before)
+            kernel.follow(causes.get(pod["spec"].get("nodeName", ""), before))
             self._client.call(request(pod), on_reply)
 
-        replies = await in_parallel(self._env.ctx, len(pods), send)
-        kernel.cause = before
-        return replies
+        with caused_by(kernel, before):
+            return await in_parallel(self._env.ctx, len(pods), send)

@@ -164,5 +164,5 @@ class RouteController:
     def _fail(self, name: str, refused: Refused) -> None:
         """Record a failed call; what led to it explains the work from here on."""
         if refused.cause:
-            self._ctx.kernel.cause = refused.cause
+            self._ctx.kernel.follow(refused.cause)
         self._ctx.record(self._failed, (NAME, name, refused.text))

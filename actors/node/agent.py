@@ -23,7 +23,6 @@ from collections.abc import Callable, Mapping
 from sys import intern
 
 from actors.node.backoff import Backoff
-from actors.node.causes import caused
 from actors.node.heartbeat.leases import Leases
 from actors.node.heartbeat.node_loop import NodeLoop
 from actors.node.heartbeat.node_status import HEALTHY, Health, host_address
@@ -67,6 +66,7 @@ from sim.api.types import Obj
 from sim.client.events.recorder import reference as reference_to
 from sim.ident import Names
 from sim.kernel.actor import Context
+from sim.kernel.causes import caused_by
 from sim.kernel.dice import Dice
 from sim.options.node_agent import NodeAgentOptions
 from sim.options.storage_drivers import StorageDrivers
@@ -178,7 +178,7 @@ class NodeAgent:
         self.container_gc.start()
         self.image_gc.start()
         if not self.runtime.well:
-            with caused(self.ctx.kernel, machine.fault_record(BAD_RUNTIME, SLOW_RUNTIME, BAD_NETWORK)):
+            with caused_by(self.ctx.kernel, machine.fault_record(BAD_RUNTIME, SLOW_RUNTIME, BAD_NETWORK)):
                 self.runtime_checked()
         if self.runtime.up:
             self.runtime_up()
@@ -187,7 +187,7 @@ class NodeAgent:
         self.manifests.start()
         self._nodes.start()
         if machine.outside or machine.images or machine.pods:
-            with caused(self.ctx.kernel, machine.fault_record(*machine.outside)):
+            with caused_by(self.ctx.kernel, machine.fault_record(*machine.outside)):
                 self.consider_pressure()
 
     # --- time -------------------------------------------------------------------------------------
@@ -365,16 +365,13 @@ class NodeAgent:
                     self.pod_removed(uid)
         if not first:
             self.mirrors.keep(items)
-        kernel = self.ctx.kernel
-        cause = kernel.cause
         for item in sorted(items, key=age):
             pod = item.obj
             # A pod that no agent has begun, and a pod that changed, are caused by their writes, as
             # if a watch had shown them.  The others are taken up because the agent starts.
             is_news = not first or "startTime" not in (pod.get("status") or ())
-            kernel.cause = (item.cause or cause) if is_news else cause
-            self._observed(item, pod)
-        kernel.cause = cause
+            with caused_by(self.ctx.kernel, item.cause if is_news else 0):
+                self._observed(item, pod)
         if first:
             self.mirrors_due()
             self.housekeep_later()

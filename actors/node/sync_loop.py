@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from actors.node.pods.ports import SleepingPod
 from sim.kernel.actor import Context
+from sim.kernel.causes import caused_by
 from sim.units import MS, SECOND
 
 SLEEP_US = 100 * MS  # kubelet.go: syncLoop, base, factor 2, max
@@ -137,11 +138,9 @@ class SyncLoop:
             return  # another error appeared in between
         self._since_us = self._due_us = -1
         kernel, (backlog, self._backlog) = self._agent.ctx.kernel, (self._backlog, [])
-        cause = kernel.cause
-        for cause_of_entry, handler, what in backlog:
-            kernel.cause = cause_of_entry or cause
-            handler(*what)
-        kernel.cause = cause
+        for cause, handler, what in backlog:
+            with caused_by(kernel, cause):
+                handler(*what)
         self._resume()
 
     def clock_set(self) -> None:

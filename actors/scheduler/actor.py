@@ -398,17 +398,19 @@ class Scheduler:
         queued.begun_us = self.ctx.now_us() - CYCLE_US
         result = self.attempts.place(pod, self._budgets, self._draw)
         kernel = self.ctx.kernel
-        kernel.cause = queued.cause
+        kernel.follow(queued.cause)
         self._metering.searched(CYCLE_US, pod, result, self.attempts.feasible)
         if isinstance(result, Placed):
             if queued.unplaced:  # a change of that node after the last attempt made room
                 queued.unplaced = False
-                queued.cause = kernel.cause = max(queued.cause, self._room_causes.get(result.node, 0))
-            kernel.cause = self.ctx.record(self._kind, (pod.key, result.node, ""))
+                queued.cause = max(queued.cause, self._room_causes.get(result.node, 0))
+                kernel.follow(queued.cause)
+            kernel.follow(self.ctx.record(self._kind, (pod.key, result.node, "")))
             self._reserve(queued, result, cycle)
             self._over()
             return
-        kernel.cause = queued.cause = self.ctx.record(self._kind, (pod.key, "", result.message))
+        queued.cause = self.ctx.record(self._kind, (pod.key, "", result.message))
+        kernel.follow(queued.cause)
         queued.unplaced = True
         if result.candidate is None:
             self._fail(queued, result, cycle, self._over)

@@ -33,6 +33,7 @@ from actors.storage.memory import MemoryStore
 from sim.api.store import Answer, Op, Unavailable
 from sim.api.watch.lease_renewals import Line
 from sim.kernel.actor import Context, State
+from sim.kernel.causes import caused_by
 from sim.kernel.dice import keyed
 from sim.kernel.kernel import Kernel
 from sim.kernel.streams import key_of
@@ -223,10 +224,10 @@ class Storage:
         if not self.held:
             return
         kernel, (held, self.held) = self.kernel, (self.held, {})
-        before, took_us = kernel.cause, self.latency_us(1)
-        for pending, kernel.cause in held.items():
-            kernel.call_later(took_us, pending.arrive)
-        kernel.cause = before
+        took_us = self.latency_us(1)
+        for pending, cause in held.items():
+            with caused_by(kernel, cause):
+                kernel.call_later(took_us, pending.arrive)
 
     @property
     def prompt(self) -> bool:

@@ -480,7 +480,7 @@ class Cluster:
     def hand_in(self, objects: Sequence[Mapping[str, Any]]) -> None:
         """Apply objects without a check; `refused` lists what the API refuses."""
         if objects:
-            self.kernel.cause = 0  # the action of a person: no record of the run is its cause
+            self.kernel.follow(0)  # the action of a person: no record of the run is its cause
             self.admin.do(ApplyAll(tuple(objects)))
             self.kernel.kick()
 

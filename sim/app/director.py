@@ -24,6 +24,7 @@ from sim.faults.shared.cluster import Target
 from sim.faults.shared.kinds import Undo
 from sim.faults.shared.ledger import Ledger
 from sim.ident import Names
+from sim.kernel.causes import caused_by, without_cause
 from sim.scenario.plan.plan import ClusterPlan, PlannedAction, PlannedStep, Span
 
 T = TypeVar("T")
@@ -84,10 +85,9 @@ class Director:
             self._observer = Observer(World(self.cluster.names, self._zones), triggers)
             self.cluster.observe(self._observer.see)
         self._followers += [course for course in courses if course.follows]
-        cause, self.kernel.cause = self.kernel.cause, 0
-        for course in courses:
-            course.start()
-        self.kernel.cause = cause
+        with without_cause(self.kernel):
+            for course in courses:
+                course.start()
 
     def _report(self, name: str, kind: str) -> None:
         now_us = self.kernel.now_us
@@ -100,7 +100,7 @@ class Director:
         """Carry out one occurrence of a step now, caused by the present cause of the kernel."""
         kernel = self.kernel
         begin = kernel.record(self._begin, (name, chosen.kind, chosen.action.detail()))
-        kernel.cause = begin
+        kernel.follow(begin)
         undo = chosen.action.begin(self, name)
         if undo is not None:
             self._active[name] = _Active(begin, chosen.kind, undo)
@@ -111,10 +111,10 @@ class Director:
     def _finish(self, name: str) -> None:
         active = self._active.pop(name, None)
         if active is not None:
-            cause, self.kernel.cause = self.kernel.cause, self.kernel.record(self._end, (name, active.begin))
-            active.undo()
-            self._report(f"end of {name}", f"end of {active.kind}")
-            self.kernel.cause = cause  # the end is no cause of what else is healed
+            # The end is no cause of what else is healed.
+            with caused_by(self.kernel, self.kernel.record(self._end, (name, active.begin))):
+                active.undo()
+                self._report(f"end of {name}", f"end of {active.kind}")
 
     # --- what an action may act on (sim.faults.shared.kinds.Stage) --------------------------------
 
@@ -194,7 +194,7 @@ class _Course:
         for_us = None if chosen.for_us is None else self._draw(chosen.for_us)
         name = step.name if repeat is None else f"{step.name}/{self._count}"
         self._director.occur(step, name, chosen, for_us)
-        kernel.cause = cause  # this occurrence is no cause of the next one
+        kernel.follow(cause)  # this occurrence is no cause of the next one
         if repeat is None or self._count == repeat.times:
             self._over = True
         elif repeat.every_us is not None:

@@ -137,7 +137,7 @@ class Established:
         self._kernel.call_at(0, self._go_on)
 
     def _go_on(self, _: Any) -> None:
-        self._kernel.cause = 0
+        self._kernel.follow(0)
         going = sum(1 for _ in islice(self._work, AT_ONCE)) == AT_ONCE
         if not going or self._store.revision - self._forgotten > HISTORY:
             self._cluster.compact()
@@ -152,12 +152,12 @@ class Established:
         """Create nodes, then objects; each step of the iterator is one of them."""
         cluster = self._cluster
         for namespace in cluster.list("namespaces"):
-            self._kernel.cause = 0
+            self._kernel.follow(0)
             self._welcome(namespace)
         registering = [name for name in cluster.nodes if cluster.options.nodes[name].register_node]
         annotations = {self._names.annotation_node_ttl: str(ttl.seconds_at(len(registering)))}
         for name in registering:
-            self._kernel.cause = 0  # the node before it is no cause
+            self._kernel.follow(0)  # the node before it is no cause
             self._register(name, annotations)
             yield
         planned = cluster.plan.established
@@ -222,7 +222,7 @@ class Established:
         cluster = self._cluster
         resource = cluster.scheme.by_kind(obj["apiVersion"], obj["kind"])
         meta = obj["metadata"]
-        self._kernel.cause = 0
+        self._kernel.follow(0)
         if resource is None:
             self._left.append(obj)
             return
@@ -284,7 +284,7 @@ class Established:
         """Do what the scheduler, the agents and the controllers do with a new object."""
         obj = item.obj
         kind, meta = obj["kind"], obj["metadata"]
-        self._kernel.cause = item.cause
+        self._kernel.follow(item.cause)
         if kind == "Pod":
             self._start(obj)
         elif kind == "Namespace":
@@ -308,7 +308,7 @@ class Established:
         """
         meta, places = owner.obj["metadata"], self._places_of(owner.obj)
         for made in range(1, child.times + 1):
-            self._kernel.cause = owner.cause
+            self._kernel.follow(owner.cause)
             reply = self._controller(
                 child.client, "create", child.resource, namespace=meta["namespace"], body=child.body
             )
@@ -424,6 +424,6 @@ class Established:
                 count -= 1
             yield
         for _ in range(count):
-            self._kernel.cause = cause
+            self._kernel.follow(cause)
             self._controller(child.client, "create", "pods", namespace=meta["namespace"], body=child.body)
             yield

@@ -157,7 +157,7 @@ class WorkQueue:
     def _take(self) -> Key:
         key = self._queue.popleft()
         self._processing.add(key)
-        self._ctx.kernel.cause = self._causes.pop(key)
+        self._ctx.kernel.follow(self._causes.pop(key))
         self._measure("workqueue_queue_duration_seconds", key, again=True)
         return key
 
@@ -209,7 +209,7 @@ def spawn_workers(
                 queue.forget(key)
             else:
                 # This failure is the cause of the next try, so that causes show the delay.
-                ctx.kernel.cause = ctx.record(failed, (queue.name, str(key), error))
+                ctx.kernel.follow(ctx.record(failed, (queue.name, str(key), error)))
                 if max_retries is None or queue.retries(key) < max_retries:
                     queue.add_rate_limited(key)
                 else:

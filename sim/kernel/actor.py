@@ -32,7 +32,7 @@ from typing import Any
 
 import trio
 
-from sim.kernel.causes import Standing
+from sim.kernel.causes import Standing, caused_by
 from sim.kernel.kernel import Kernel
 from sim.kernel.streams import Sparing
 from sim.kernel.sync import Future, Mailbox
@@ -205,12 +205,12 @@ class Context:
             self._put_off(lambda: self._do(work, cause))
 
     def _run_caused(self, work: tuple[Callable[[Any], None], Any], cause: int) -> None:
-        self.kernel.cause = cause
+        self.kernel.follow(cause)
         self._run(work)
 
     def _do(self, work: tuple[Callable[[Any], None], Any], cause: int) -> None:
         if self.state is not State.DEAD:
-            self.kernel.cause = cause
+            self.kernel.follow(cause)
             work[0](work[1])
 
     def _put_off(self, go: Callable[[], None]) -> None:
@@ -539,13 +539,11 @@ class Supervisor:
         of_process: False if the process itself continues as before
         """
         kernel = self.kernel
-        before = kernel.cause
-        kernel.cause = kernel.record(self._kind, (what, name, reason))
-        if what in MENDS and of_process:
-            kernel.standing.end(PROCESS, (name,))
-        elif of_process:
-            silent = what not in HINDER
-            whole = silent and name not in kernel.standing.shared  # another replica may answer
-            kernel.standing.begin(PROCESS, (name,), silent, whole=lambda _: whole)
-        yield
-        kernel.cause = before
+        with caused_by(kernel, kernel.record(self._kind, (what, name, reason))):
+            if what in MENDS and of_process:
+                kernel.standing.end(PROCESS, (name,))
+            elif of_process:
+                silent = what not in HINDER
+                whole = silent and name not in kernel.standing.shared  # another replica may answer
+                kernel.standing.begin(PROCESS, (name,), silent, whole=lambda _: whole)
+            yield

@@ -19,16 +19,16 @@ from typing import Any, Protocol
 import outcome
 import trio
 
+from sim.kernel.causes import CauseHolder
 from sim.kernel.gate import Gate
 
 Outcome = outcome.Maybe[Any]
 Job = tuple[Callable[[], Any], Callable[[Outcome], None], int]  # the last: its cause
 
 
-class Driver(Protocol):
+class Driver(CauseHolder, Protocol):
     """The kernel as long work uses it."""
 
-    cause: int
     steps: int
 
     @property
@@ -85,7 +85,7 @@ class Aside:
                 self.busy = False
         kernel = self._kernel
         kernel.steps += 1
-        kernel.cause = cause
+        kernel.follow(cause)
         then(found)
         return 1
 

@@ -17,6 +17,7 @@ objects and of states at most the latest GONE_MAX.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 import msgspec
@@ -26,6 +27,36 @@ GONE_MAX = 16_384  # more objects than are deleted or scheduled between two lead
 # The last retransmission pause of a segment is below 60 s, and all pauses together are below twice
 # that (`sim.kernel.network`).
 LINGER_US = 120_000_000
+
+
+class CauseHolder(Protocol):
+    """The kernel, as far as causes are concerned.  cause: the record that caused the present work"""
+
+    cause: int
+
+    def follow(self, record: int) -> None:
+        """Let a record be the cause of the rest of the present unit of work."""
+        ...
+
+
+@contextmanager
+def caused_by(kernel: CauseHolder, record: int) -> Iterator[None]:
+    """All work within this context is caused by the record (0: by the present cause), and what
+    follows it by the cause from before.
+    """
+    before = kernel.cause
+    kernel.cause = record or before
+    yield
+    kernel.cause = before  # after an error the unit of work ends, and its cause with it
+
+
+@contextmanager
+def without_cause(kernel: CauseHolder) -> Iterator[None]:
+    """Work within this context has no cause in the run, and what follows it the cause from before."""
+    before = kernel.cause
+    kernel.cause = 0
+    yield
+    kernel.cause = before  # after an error the unit of work ends, and its cause with it
 
 
 class Fault(msgspec.Struct):

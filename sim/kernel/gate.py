@@ -21,6 +21,8 @@ from typing import Any, Protocol
 import msgspec
 import trio
 
+from sim.kernel.causes import CauseHolder
+
 Handler = Callable[[Any, Callable[[Any], None]], None]
 
 
@@ -49,13 +51,11 @@ def unheard(_: Any) -> None:
     """Discard the result of a replayed operation: its client does not exist."""
 
 
-class Driver(Protocol):
+class Driver(CauseHolder, Protocol):
     """The kernel as the gate uses it.
 
-    steps: units of work done so far; cause: the trace record that later records are caused by
+    steps: units of work done so far
     """
-
-    cause: int
 
     @property
     def steps(self) -> int:
@@ -181,6 +181,6 @@ class Gate:
         except NotKeptError:
             self.kept = False
             handler = self._unkept[name]
-        kernel.cause = 0
+        kernel.follow(0)
         handler(payload, done)
-        kernel.cause = 0
+        kernel.follow(0)

@@ -224,6 +224,12 @@ class Kernel:
         """Add a trace record now, caused by what runs now; returns its id."""
         return self.trace.add(kind, self.now_us, self.cause, values)
 
+    def follow(self, record: int) -> None:
+        """Let a record (0: none) be the cause of the rest of the present unit of work.  For a part
+        of it there is `caused_by` (`sim.kernel.causes`).
+        """
+        self.cause = record
+
     def wake(self, ticket: Ticket, value: Any = None) -> None:
         """Make the parked task ready, once; a ticket of an earlier parking has no effect."""
         task, gen = ticket

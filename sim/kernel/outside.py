@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from sim.kernel.causes import CauseHolder
 from sim.kernel.gate import Gate
 from sim.kernel.timer import Timer
 from sim.units import SECOND
@@ -103,10 +104,9 @@ class Sender(Protocol):
         ...
 
 
-class Clock(Protocol):
+class Clock(CauseHolder, Protocol):
     """The kernel as this module uses it."""
 
-    cause: int
     gate: Gate
 
     @property
@@ -230,5 +230,5 @@ class Outside:
         call = self._calls.pop(number, None)
         if call is not None:
             call.timer.cancel()
-            self._kernel.cause = call.cause
+            self._kernel.follow(call.cause)
             call.arrived(answer)

@@ -81,7 +81,7 @@ class _Call:
     def answer(self, reply: Reply) -> None:
         """Passes on the reply; the effects have the cause of the request."""
         ctx = self.transport.ctx
-        ctx.kernel.cause = self._cause
+        ctx.kernel.follow(self._cause)
         ctx.run(self._on_reply, reply)
 
 

@@ -261,7 +261,7 @@ class Lane:
         time_s = ctx.wall_us() // SECOND
         new = storage.store.renew(line, item, value, time_s, kernel.now_us, cause, serial=serial)
         if new is not None:
-            kernel.cause = cause
+            kernel.follow(cause)
             self.last = new
         return new
 

@@ -23,6 +23,7 @@ from actors.controllers.shared.shell import Env
 from sim.api.cron import Schedule, ScheduleError, parse_schedule, zone_of
 from sim.api.objects import controller_of, is_deleting, key_of, spec_of, status_of, uid_of
 from sim.api.types import Obj
+from sim.kernel.causes import caused_by, without_cause
 from sim.options.gates import TIME_ZONE, enabled
 from sim.units import SECOND, format_time, parse_time
 
@@ -94,7 +95,7 @@ class CronJobLoop:
         if "lastScheduleTime" not in status_of(cron_job):
             self._record_cause(cron_job)
         elif made := kernel.standing.made(_made_as(cron_job)):
-            kernel.cause = made  # the last write of the CronJob was made by a run
+            kernel.follow(made)  # the last write of the CronJob was made by a run
         self._changed(cron_job)
 
     def _record_cause(self, cron_job: Obj) -> None:
@@ -154,10 +155,9 @@ class CronJobLoop:
 
     def _await(self, key: str, wait_us: int) -> None:
         kernel, cron_job = self.env.ctx.kernel, self.cron_jobs.get(key)
-        cause = kernel.cause
-        kernel.cause = 0 if cron_job is None else kernel.standing.made(_made_as(cron_job))
-        self.queue.add_after_us(key, wait_us)
-        kernel.cause = cause
+        made = 0 if cron_job is None else kernel.standing.made(_made_as(cron_job))
+        with caused_by(kernel, made) if made else without_cause(kernel):
+            self.queue.add_after_us(key, wait_us)
 
     async def sync(self, key: str) -> tuple[str | None, int | None]:
         """Sync one CronJob; returns (error text or None, delay to the next sync or None)."""

@@ -62,7 +62,7 @@ class CloudAllocator:
             if error is None:
                 self._tries.pop(name, None)
             else:
-                self._env.ctx.kernel.cause = self._env.ctx.record(self._failed, ("nodeipam", name, error))
+                self._env.ctx.kernel.follow(self._env.ctx.record(self._failed, ("nodeipam", name, error)))
                 tries = self._tries[name] = self._tries.get(name, 0) + 1
                 if tries <= RETRIES:
                     self._queue.add_after_us(name, min(MAX_US, FIRST_US << tries - 1))

@@ -52,6 +52,7 @@ from actors.controllers.taint_manager.loop import TaintManager
 from sim.api.objects import condition_of
 from sim.api.types import Obj
 from sim.client import Heartbeats
+from sim.kernel.causes import caused_by
 from sim.units import format_time, parse_time
 
 if TYPE_CHECKING:
@@ -278,7 +279,7 @@ class NodeLifecycle:
             before = self._ctx.now_us(), self._owed_us
             examined[health.name] = health
             await self._examine(health, nodes.get(health.name))
-            kernel.cause = cause
+            kernel.follow(cause)
             if (self._ctx.now_us(), self._owed_us) != before:
                 turns = replace(turns, done=turn + 1)
                 break
@@ -301,7 +302,7 @@ class NodeLifecycle:
             health = ordered[(first + turn) % count]
             self._owed_us += cost_us
             await self._examine(health, nodes.get(health.name))
-            kernel.cause = cause
+            kernel.follow(cause)
         await self._sleep_owed()
         await self._handle_disruption(nodes)
 
@@ -373,13 +374,12 @@ class NodeLifecycle:
         gone = [health for name, health in self._health.items() if name not in nodes]
         # A timer is no cause: a node is registered or removed because of its add or delete, or
         # without a cause if it was in the first list.
-        kernel, cause = self._ctx.kernel, self._ctx.kernel.cause
+        kernel = self._ctx.kernel
         for node in added:
             name = node["metadata"]["name"]
-            kernel.cause = self._membership_causes.get(name, cause)
-            self._node_event(
-                node, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller"
-            )
+            with caused_by(kernel, self._membership_causes.get(name, 0)):
+                text = f"Node {name} event: Registered Node {name} in Controller"
+                self._node_event(node, "RegisteredNode", text)
             self._health[name] = health = self._new_health(name)
             self._renewals.holders[health.lease_key] = health
             health.node = node
@@ -389,9 +389,9 @@ class NodeLifecycle:
             self._list_causes.pop(health.name, None)
             self._zones.leave_out(health)
             if health.node is not None:
-                kernel.cause = self._membership_causes.get(health.name, cause)
                 text = f"Node {health.name} event: Removing Node {health.name} from Controller"
-                self._node_event(health.node, "RemovingNode", text)
+                with caused_by(kernel, self._membership_causes.get(health.name, 0)):
+                    self._node_event(health.node, "RemovingNode", text)
         self._membership_causes = {}
         if added or gone:
             self._renewals.invalidate_rows()
@@ -404,9 +404,8 @@ class NodeLifecycle:
         new = {node["metadata"]["name"]: node for node in added}
         for health in self._order_of_passes if new else ():
             if health.name in new:
-                kernel.cause = self._list_causes.get(health.name) or cause
-                await self._mark_reachable(new[health.name])
-        kernel.cause = cause
+                with caused_by(kernel, self._list_causes.get(health.name, 0)):
+                    await self._mark_reachable(new[health.name])
 
     def _new_health(self, name: str) -> Health:
         namespace = self._names.lease_namespace
@@ -429,7 +428,7 @@ class NodeLifecycle:
             is_silent = ready["status"] == "Unknown"
             silence = self._ctx.silence(health.name, self._ctx.now_us()) if is_silent else 0
             health.verdict = silence or found
-        self._ctx.kernel.cause = health.verdict or found or self._ctx.kernel.cause
+        self._ctx.kernel.follow(health.verdict or found or self._ctx.kernel.cause)
         await self._set_eviction(live, observed, zone)
         if ready["status"] != "True" and observed == "True":
             name = health.name
@@ -520,12 +519,10 @@ class NodeLifecycle:
     async def _handle_disruption(self, nodes: Mapping[str, Obj]) -> None:
         """Set states and rates of the zones by the counts of this pass."""
         decision = self._zones.decide(nodes)
-        kernel, cause = self._ctx.kernel, self._ctx.kernel.cause
         if decision.absolve:  # caused by the node that fell silent last
-            kernel.cause = last_verdict(self._order_of_passes) or cause
-            for node in nodes.values():
-                await self._mark_reachable(node)
-            kernel.cause = cause
+            with caused_by(self._ctx.kernel, last_verdict(self._order_of_passes)):
+                for node in nodes.values():
+                    await self._mark_reachable(node)
         if decision.fresh:
             self._renewals.reset_probe_times(self._ctx.now_us())
         self._zones.settle(decision, self._order_of_passes)

@@ -34,6 +34,7 @@ from actors.controllers.nodelifecycle.zone_states import (
 from sim.api.objects import condition_of, zone_key
 from sim.api.types import Obj
 from sim.kernel import TIMED_OUT
+from sim.kernel.causes import caused_by
 from sim.units import MS
 
 if TYPE_CHECKING:
@@ -184,10 +185,9 @@ class Zones:
             if wait_us > 0 and await self._kick.wait_us(wait_us) is not TIMED_OUT:
                 continue
             self._kick = None
-            cause = self._ctx.kernel.cause
-            for zone in list(self._zones.values()):
-                await self._taint(zone)
-            self._ctx.kernel.cause = cause
+            with caused_by(self._ctx.kernel, 0):
+                for zone in list(self._zones.values()):
+                    await self._taint(zone)
             base_us = self._ctx.now_us() + tick_us
 
     async def _taint(self, zone: Zone) -> None:

@@ -31,6 +31,7 @@ from actors.controllers.shared.shell import Env, run_workers
 from sim.api.objects import get_in
 from sim.api.types import Obj
 from sim.client import ItemExponential, WorkQueue, unmoved
+from sim.kernel.causes import caused_by
 from sim.units import SECOND
 
 NAME = "service"
@@ -113,13 +114,11 @@ class ServiceController:
         kernel = self._ctx.kernel
         while True:
             await self._ctx.sleep_us(SERVICES_RESYNC_US)
-            before = kernel.cause
             for service in self._services.list():
                 if needs_cleanup(service, self._finalizer):
                     key = self._key(service)
-                    kernel.cause = self._causes.get(key, before)
-                    self._queue.add(key)
-            kernel.cause = before
+                    with caused_by(kernel, self._causes.get(key, 0)):
+                        self._queue.add(key)
 
     def _event(self, service: Obj, kind: str, reason: str, message: str) -> None:
         self._recorder.event(service, kind, reason, message)
@@ -230,7 +229,7 @@ class ServiceController:
     def _error(self, refused: Refused) -> str:
         """The text of a refusal; what led to it explains the work from here on."""
         if refused.cause:
-            self._ctx.kernel.cause = refused.cause
+            self._ctx.kernel.follow(refused.cause)
         return refused.text
 
     # --- nodes ---

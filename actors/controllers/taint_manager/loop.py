@@ -24,6 +24,7 @@ from actors.controllers.taint_manager.decide import UNTOLERATED, Taint, no_execu
 from sim.api.kinds.core.pod.disruption_target import Disruption, disrupted, status_patch
 from sim.api.types import Obj, Reply
 from sim.client.rest.pod_status import status_request
+from sim.kernel.causes import caused_by
 from sim.options.gates import POD_DISRUPTION, enabled
 from sim.units import MS, format_time
 
@@ -92,10 +93,8 @@ class TaintManager:
             return
         # A pod and its node may be listed in either order: the later change is the cause.
         kernel = self._env.ctx.kernel
-        pod_cause = kernel.cause
-        kernel.cause = max(pod_cause, self._taint_causes[spec["nodeName"]])
-        self._update_timer(new, taints)
-        kernel.cause = pod_cause
+        with caused_by(kernel, max(kernel.cause, self._taint_causes[spec["nodeName"]])):
+            self._update_timer(new, taints)
 
     # --- timers -----------------------------------------------------------------------------------
 
@@ -130,7 +129,7 @@ class TaintManager:
         ctx.decided("evict", f"pods/{_key(pod)}", {"node": node})
         self._event(pod, "Marking for deletion Pod")
         self._delete((pod, 1))
-        ctx.kernel.cause = cause
+        ctx.kernel.follow(cause)
 
     def _delete(self, job: tuple[Obj, int]) -> None:
         pod, attempt = job

@@ -39,6 +39,7 @@ from actors.node.requests import HeartbeatCaller
 from sim.api.objects import is_ready
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request
+from sim.kernel.causes import caused_by
 from sim.kernel.dice import MASK, Dice, mix
 from sim.kernel.network import Purpose
 from sim.units import MS, SECOND, format_time
@@ -242,11 +243,10 @@ class NodeLoop:
         """
         if cordoned != self._cordoned:
             self._cordoned = cordoned
-            kernel = self._agent.ctx.kernel
-            cause = kernel.cause
-            kernel.cause = self._cordon_record or (item.cause if item is not None else 0) or cause
-            self._agent.node_event("NodeNotSchedulable" if cordoned else "NodeSchedulable")
-            kernel.cause, self._cordon_record = cause, 0
+            written = item.cause if item is not None else 0
+            with caused_by(self._agent.ctx.kernel, self._cordon_record or written):
+                self._agent.node_event("NodeNotSchedulable" if cordoned else "NodeSchedulable")
+            self._cordon_record = 0
 
     def run_extra_pass(self) -> None:
         """Run a pass outside of the loop's rhythm, right after one that is under way.
@@ -449,24 +449,19 @@ class NodeLoop:
             self._calls.call(self._beat, self._request_beat, self._written)
             return
         status, events = status_of(agent.machine, agent.options, self._fixed, old, agent.health(), self.now())
-        kernel = agent.ctx.kernel
-        cause = kernel.cause
-        if self._health_record and not is_ready({"status": status}):
-            kernel.cause = self._health_record
-        elif is_unknown(old):
+        cause = self._health_record
+        if is_unknown(old) and not (cause and not is_ready({"status": status})):
             # The node can report again because a fault has ended, or else because it was marked
             # Unknown.
             given_up = reply.item.cause if reply.item is not None else 0
-            kernel.cause = agent.ctx.relief(self._reported_us) or given_up or cause
-        elif self._health_record:
-            kernel.cause = self._health_record
-        for reason in events:
-            agent.node_event(reason)
-        if due or labels or changed(old, status):
-            self._write(status_patch(old, status), labels)
-        else:
-            self._end()
-        kernel.cause = cause
+            cause = agent.ctx.relief(self._reported_us) or given_up
+        with caused_by(agent.ctx.kernel, cause):
+            for reason in events:
+                agent.node_event(reason)
+            if due or labels or changed(old, status):
+                self._write(status_patch(old, status), labels)
+            else:
+                self._end()
 
     def _beat(self, way: Any) -> tuple[Item, int] | None:
         """Write only heartbeat times, by the server's fast path."""

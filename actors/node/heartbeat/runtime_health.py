@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from actors.node.causes import caused
 from actors.node.runtime.machine import SLOW_RUNTIME
 from actors.node.runtime.ports import Host
+from sim.kernel.causes import caused_by
 from sim.units import MINUTE, SECOND, format_duration
 
 RELIST_US = 1 * SECOND  # kubelet.go: plegRelistPeriod
@@ -181,7 +181,7 @@ class RuntimeHealth:
         self.up = not (self._never_answered or self.error)
         self.relists = Relists(agent.now_us, agent.options.runtime_request_timeout_us)
         if machine.runtime_delay_us != 0:
-            with caused(agent.ctx.kernel, machine.fault_record(SLOW_RUNTIME)):
+            with caused_by(agent.ctx.kernel, machine.fault_record(SLOW_RUNTIME)):
                 self.changed()
 
     # --- the errors -------------------------------------------------------------------------------

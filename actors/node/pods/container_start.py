@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from actors.node.causes import caused
 from actors.node.pod_work import Work
 from actors.node.pods.fault_records import met_first
 from actors.node.pods.killing import run_post_start
@@ -23,6 +22,7 @@ from actors.node.pods.sandboxes import behaviour_of, limit_memory
 from actors.node.runtime.call_deadlines import LATE, call
 from actors.node.runtime.containers import Container
 from sim.api.types import Obj
+from sim.kernel.causes import caused_by
 
 
 class StartingPod(PodWorker, Protocol):
@@ -80,14 +80,14 @@ def start_container(
     worker.made_us = agent.now_us
     if behaviour.start_error:
         worker.reasons = reasoned(worker.reasons, name, ("RunContainerError", behaviour.start_error))
-        with caused(kernel, met_first(runtime, container, fault)):
+        with caused_by(kernel, met_first(runtime, container, fault)):
             agent.event(pod, "Warning", "Failed", f"Error: {container.message}", container=name)
         return "RunContainerError"
     worker.reasons = reasoned(worker.reasons, name, None)
     if behaviour.uses_much:
         fault = profile.imposed(pod, name, init, "memory_bytes")
         limit_memory(worker, spec, container, fault)
-        with caused(kernel, met_first(runtime, container, fault)):
+        with caused_by(kernel, met_first(runtime, container, fault)):
             agent.consider_pressure()
     agent.event(pod, "Normal", "Started", f"Started container {name}", container=name)
     return (yield from run_post_start(worker, spec, container))

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from actors.node.causes import caused
 from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.probe_answers import Answer
 from sim.api.memo import IdentityMemo
 from sim.api.types import Obj
 from sim.kernel.actor import Context
+from sim.kernel.causes import caused_by
 from sim.kernel.timer import Timer
 from sim.units import SECOND
 
@@ -287,7 +287,7 @@ class Probe:
         if healthy:
             self._count(True)
         else:
-            with caused(self._ctx.kernel, self._owner.fault_record(container)):
+            with caused_by(self._ctx.kernel, self._owner.fault_record(container)):
                 self._owner.unhealthy(self, container)
                 self._count(False)
 

@@ -376,7 +376,7 @@ class StatusManager:
             entry, version, held, cause = self._queue.pop(0)
             if held and (entry.sent < version or entry.failed):
                 self._sent, self._wanted = entry, (version, held)
-                self._ctx.kernel.cause = cause
+                self._ctx.kernel.follow(cause)
                 self._start_write()
                 return
         self._queue = []  # a new list, to release the memory of the old one

@@ -181,7 +181,7 @@ class Worker:
                 self._wake_at(agent.resync_after(RETRY_US))
                 return
             kernel = agent.ctx.kernel
-            kernel.cause = unseen_end(self.runtime, self.status, kernel.now_us) or kernel.cause
+            kernel.follow(unseen_end(self.runtime, self.status, kernel.now_us) or kernel.cause)
             self._work = self._sync()
         elif self.state == TERMINATING:
             self._work = self._terminate()

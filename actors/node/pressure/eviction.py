@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from actors.node.causes import caused
 from actors.node.pod_spec import amount, is_critical, priority_of, requests_of
 from actors.node.pod_work import FINISHED, TERMINATED
 from actors.node.pressure.eviction_decide import (
@@ -54,6 +53,7 @@ from actors.node.runtime.forecast import (
 )
 from actors.node.runtime.machine import Machine
 from sim.api.types import Obj
+from sim.kernel.causes import caused_by
 from sim.units import SECOND, quantity_value
 
 POLL_US = 10 * SECOND  # kubelet.go: evictionMonitoringPeriod
@@ -286,7 +286,7 @@ class Evictor:
         transition_us = agent.options.eviction_pressure_transition_period_us
         self.past = judge(self.thresholds, self.past, self._observations(), now_us, transition_us)
         self._cause = self._record_of_shortage()
-        with caused(agent.ctx.kernel, self._cause):
+        with caused_by(agent.ctx.kernel, self._cause):
             if self.past.conditions != shown:
                 agent.node_changed()
             self._act()

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from actors.node.backoff import Backoff
-from actors.node.causes import caused
 from actors.node.pod_work import WAIT, Reason, Work, WorkingPod
 from actors.node.runtime.image_names import fault_of
 from actors.node.runtime.ports import RuntimeHost
 from actors.node.runtime.profile import NodeSpec
 from sim.api.types import Obj
 from sim.client.rest.limiter import TokenBucket
+from sim.kernel.causes import caused_by
 from sim.units import format_duration
 
 RATE_EXCEEDED = "pull QPS exceeded"
@@ -149,7 +149,7 @@ class Images:
         if not self._pulling and self._queue:
             self._pulling = True
             pull = self._queue.pop(0)
-            with caused(self._agent.ctx.kernel, pull.cause):
+            with caused_by(self._agent.ctx.kernel, pull.cause):
                 self._agent.ctx.call_later_us(self._begin(pull), self._pulled, pull)
 
     def _begin(self, pull: Pull) -> int:

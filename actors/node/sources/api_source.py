@@ -27,6 +27,7 @@ from sim.api.watch.delivery import Delivery
 from sim.client.cache.reflector import is_unavailable
 from sim.client.rest.channel_watch import ChannelWatch
 from sim.kernel.actor import Context
+from sim.kernel.causes import caused_by
 from sim.kernel.dice import Dice
 from sim.units import MINUTE, MS, SECOND
 
@@ -170,19 +171,16 @@ class Source:
     def _take_in(self, events: Sequence[WatchEvent]) -> None:
         """Report events of the watch; an error event is the last one."""
         kernel, on_event = self._ctx.kernel, self._on_event
-        cause = kernel.cause
         for event in events:
             if event.type == "ERROR":
-                kernel.cause = cause
                 self._close()
                 self._relist_later()
                 return
             self._got_events = True
             self._revision = str(event.revision)
             if event.item is not None and type(event.item) is not Beaten:
-                kernel.cause = event.cause or cause
-                on_event(event.type, event.item)
-        kernel.cause = cause
+                with caused_by(kernel, event.cause):
+                    on_event(event.type, event.item)
 
     def _close(self) -> None:
         watch, self._watch = self._watch, None

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from actors.node.causes import caused
 from actors.node.requests import Api
 from actors.node.runtime.ports import Host
 from actors.node.sources.references import RETRY_MAX_US, RETRY_US
@@ -26,6 +25,7 @@ from sim.api.objects import key_of, status_of
 from sim.api.types import Obj, Reply
 from sim.api.volumes import capacity_bytes, claimed_bytes, resize_conditions
 from sim.ident import Names
+from sim.kernel.causes import caused_by
 from sim.options.storage_drivers import StorageDrivers
 from sim.units import SECOND
 
@@ -122,7 +122,7 @@ class Expansion:
         takes_us, error = (CALL_US, NO_ANSWER) if call.takes_us is None else (call.takes_us, call.error)
 
         def returned(_: object) -> None:
-            with caused(agent.ctx.kernel, call.cause):
+            with caused_by(agent.ctx.kernel, call.cause):
                 if error:
                     then(f"Expander.NodeExpand failed to expand the volume : {error}")
                 else:

@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Protocol
 
-from actors.node.causes import caused
 from actors.node.pod_work import WAIT, WorkingPod
 from actors.node.requests import Api
 from actors.node.runtime.mounts import Device
@@ -44,6 +43,7 @@ from actors.node.volumes.specs import (
 from sim.api.types import Obj, Reply
 from sim.api.volumes import claim_name
 from sim.ident import Names
+from sim.kernel.causes import caused_by
 from sim.options.gates import READ_WRITE_ONCE_POD, enabled
 from sim.options.storage_drivers import StorageDriver, StorageDrivers
 from sim.units import MS
@@ -197,7 +197,7 @@ class VolumeManager:
             if volume.target is None:
                 self._look_up(pod, volume)
             elif volume.growth is not None and volume.state == "mounted":
-                with caused(self._agent.ctx.kernel, volume.growth):
+                with caused_by(self._agent.ctx.kernel, volume.growth):
                     volume.growth = None
                     self._expand(pod, volume, volume.target)
         return True
@@ -409,7 +409,7 @@ class VolumeManager:
                 self._mounted(pod, volume, target)
 
         def returned(_: object) -> None:
-            with caused(agent.ctx.kernel, call.cause):
+            with caused_by(agent.ctx.kernel, call.cause):
                 if error:
                     self._failed(pod, volume, f"{step} failed", error)
                 elif pod.ends:
@@ -501,7 +501,7 @@ class VolumeManager:
         takes_us, error = (CALL_US, NO_ANSWER) if call.takes_us is None else (call.takes_us, call.error)
 
         def returned(_: object) -> None:
-            with caused(agent.ctx.kernel, call.cause):
+            with caused_by(agent.ctx.kernel, call.cause):
                 if error:
                     meta = pod.pod["metadata"]
                     why = {"volume": volume.name, "error": error, "wait_us": volume.delay_us}

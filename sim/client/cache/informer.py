@@ -38,6 +38,7 @@ from sim.client.cache.indexes import NAMESPACE, Index, IndexFn
 from sim.client.cache.reflector import Reflector, Selection
 from sim.client.rest.client import Client
 from sim.kernel import Context, Future, State
+from sim.kernel.causes import caused_by
 from sim.units import SECOND
 
 Objects = list[Obj]  # `Informer.list` hides the name inside the class
@@ -430,18 +431,16 @@ class Informer:
         sharedIndexInformer.OnUpdate: until the first resync every listener counts as due).
         """
         kernel = self._ctx.kernel
-        cause = kernel.cause
         self.shifts += 1
         self._settle()
         new = {self._short(item.key): item for item in items}
         for key, item in new.items():
             old = self._items.get(key)
             if old is None or old.rev != item.rev:
-                kernel.cause = item.cause or cause
-                if self._news is not None:
-                    self._news.append(item)
-                self._put(key, item)
-                kernel.cause = cause
+                with caused_by(kernel, item.cause):
+                    if self._news is not None:
+                        self._news.append(item)
+                    self._put(key, item)
             elif self._custom and old.obj != item.obj:  # its definition converts it differently now
                 self._put(key, item)
             elif self.delivery is not Delivery.ON_READ and not self._resynced:
@@ -450,10 +449,9 @@ class Informer:
             item = self._items[key]
             owner = controller_of(item.obj)
             gone = kernel.standing.gone(item.key if owner is None else owner["uid"])
-            kernel.cause = gone if gone > item.cause else cause
-            self._no_news(item.key)
-            self._remove(key, item.obj)
-        kernel.cause = cause
+            with caused_by(kernel, gone if gone > item.cause else 0):
+                self._no_news(item.key)
+                self._remove(key, item.obj)
         if not self.synced:
             self.synced = True
             waiting, self._on_synced = self._on_synced, []

@@ -266,17 +266,19 @@ class Reflector:
         for event in events:
             kind = event.type
             if kind == "ERROR":
-                kernel.cause, self._taking = event.cause or cause, False
+                kernel.follow(event.cause or cause)
+                self._taking = False
                 watch, self._watch = self._watch, None
                 assert watch is not None
                 watch.stop()
                 self._broken(event)
                 return
-            kernel.cause = event.cause or cause
+            kernel.follow(event.cause or cause)
             self._revision = event.revision
             if kind != "BOOKMARK":
                 sink.apply(event)
-        kernel.cause, self._taking = cause, False
+        kernel.follow(cause)
+        self._taking = False
 
     def _broken(self, event: WatchEvent) -> None:
         """Handle the error that ended the watch; a list after an expired watch too is at least as

@@ -252,7 +252,7 @@ class LeaderElector:
         begin(None)
         outcome = bool(await self._over.wait())
         if self._stopping:  # the stop may come between two callbacks, too
-            self._ctx.kernel.cause = self._stopped_by or self._ctx.kernel.cause
+            self._ctx.kernel.follow(self._stopped_by or self._ctx.kernel.cause)
         return outcome
 
     def _end(self, outcome: bool) -> None:
@@ -450,7 +450,7 @@ class LeaderElector:
         if holder not in ("", self.identity):
             self._note("take-over", holder.partition("_")[0], holder)
         elif not holder and self._held is not None and self._held.cause:
-            ctx.kernel.cause = self._held.cause  # the previous leader released it
+            ctx.kernel.follow(self._held.cause)  # the previous leader released it
         self._write(claimed(spec, self.identity, options.lease_duration_us, self._try_wall_us))
 
     def _create(self) -> None:

@@ -152,7 +152,8 @@ class EventRecorder:
         """Continue with the oldest waiting event after the end of a request."""
         self._busy, self._event, self._patch = False, {}, None
         while self._queue and not self._busy:
-            event, number, shape, self._ctx.kernel.cause = self._queue.pop(0)
+            event, number, shape, cause = self._queue.pop(0)
+            self._ctx.kernel.follow(cause)
             self._offer(event, number, shape, self._ctx.wall_us())
 
     def _send(self, _: Any) -> None:

@@ -153,7 +153,7 @@ class FoldedCalls:
         channel, kernel = self._channel, self._kernel
         assert channel is not None
         # Not the cause of the state change that made the call an ordinary one.
-        kernel.cause = self._cause
+        kernel.follow(self._cause)
         served = None
         if self._moves == self._standing.moves:
             self._way.lot = self._lot
@@ -207,7 +207,7 @@ class FoldedCalls:
 
     def _deliver(self, item: Item) -> None:
         reply = Reply(200, item=item)
-        self._kernel.cause = self._cause
+        self._kernel.follow(self._cause)
         if self._moves == self._standing.moves:
             on_reply = self._on_reply
             self._end()

@@ -24,6 +24,7 @@ from sim.api.store import Item
 from sim.api.types import Reply, Request, Transport
 from sim.client.rest.channel import Call, Channel, HotLane
 from sim.kernel import NEVER_US, Context, State
+from sim.kernel.causes import caused_by
 from sim.kernel.dice import GAMMA, MASK, mix
 from sim.kernel.order import LATER, ORDER_BITS
 
@@ -281,16 +282,14 @@ class Heartbeat:
         if not next_us or ctx.state is State.DEAD:
             self._next_us = 0
             return
-        before = self._kernel.cause
-        self._kernel.cause = self.cause
-        if now_us < self._end_us:
-            self._answer()
-        elif now_us < self._sent_us:
-            self._ordinarily(self._sent_us)
-        else:
-            self._next_us = 0
-            self._kernel.call_as_of(self._sent_us, next_us, self._call().arrive)
-        self._kernel.cause = before
+        with caused_by(self._kernel, self.cause):
+            if now_us < self._end_us:
+                self._answer()
+            elif now_us < self._sent_us:
+                self._ordinarily(self._sent_us)
+            else:
+                self._next_us = 0
+                self._kernel.call_as_of(self._sent_us, next_us, self._call().arrive)
 
     def _answer(self) -> None:
         """Continue while the reply to the last renewal is under way; the next renewal is drawn
@@ -311,14 +310,14 @@ class Heartbeat:
     def _arrive(self) -> None:
         """The fast path is closed: the request arrives as an ordinary one now."""
         self._next_us = 0
-        self._kernel.cause = self.cause
+        self._kernel.follow(self.cause)
         self._call().arrive(None)
 
     def _call(self) -> Call:
         """The ordinary call of the renewal that was sent at `_sent_us`."""
         channel = self._channel
         assert channel is not None
-        self._kernel.cause = self.cause
+        self._kernel.follow(self.cause)
         request, on_reply = self._composed(self._sent_us + self._offset_us)
         request.lot, request.cause = self.lot, self.cause
         on_reply = self._client.resume(channel, request, on_reply, self._sent_us, self._client.timeout_us)

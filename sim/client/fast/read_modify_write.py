@@ -180,7 +180,7 @@ class Exchange(FoldedCalls):
         self._arrive(None)
         if self._due is not None:
             self._serve = no_call
-            self._kernel.cause = self._cause
+            self._kernel.follow(self._cause)
             planned.told(self._due, self._due_us)
 
     def plan(self) -> None:
