@@ -3,9 +3,10 @@
 from sim.kernel.actor import Actor, ActorExit, Clock, Context, State, Supervisor
 from sim.kernel.blocks import MARK, Blocks, DamageError, block
 from sim.kernel.gate import Gate, Journal, NotKeptError, Operation, unheard
-from sim.kernel.kernel import DEFAULT_EPOCH_US, NEVER_US, Kernel
+from sim.kernel.kernel import DEFAULT_EPOCH_US, Kernel
 from sim.kernel.network import Link, Network, Rule
 from sim.kernel.outside import Outside, OutsideAnswer, OutsideRequest
+from sim.kernel.pace import NEVER_US
 from sim.kernel.standstill import DeadlockError, LivelockError
 from sim.kernel.streams import stream
 from sim.kernel.sync import TIMED_OUT, Future, Mailbox

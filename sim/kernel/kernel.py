@@ -39,13 +39,13 @@ from sim.kernel.meters import Meters
 from sim.kernel.network import Network
 from sim.kernel.order import LAST, LATER, ORDER_BITS, Beat, order_as_of
 from sim.kernel.outside import Outside
+from sim.kernel.pace import NEVER_US, Pace
 from sim.kernel.standstill import DeadlockError, Livelock, LivelockError, describe_waits
 from sim.kernel.streams import stream
 from sim.kernel.tasks import CANCELLED, Entry, KernelTask, Passes, Ticket
 from sim.kernel.timer import Timer, fire
 from sim.kernel.trace.records import Kind, Trace, Values
 
-NEVER_US = 1 << 62
 SPAN_BITS = 20  # a span of time is about a second
 LOOK = 15  # the real clock is read after each unit of work with these low bits in its number
 # Virtual time zero is this instant unless a run says otherwise: 2026-01-01T00:00:00Z.
@@ -117,10 +117,8 @@ class Kernel:
         self._starting = 0
         self.slice_s = slice_s
         self.after_slice: Callable[[], None] = lambda: None  # nothing of the run depends on it
-        self._rate, self._until_us, self._todo = math.inf, 0, 0
-        self._holds = self._rests = 0
+        self.pace, self._todo = Pace(), 0
         self._stopped = False
-        self._base_us, self._base_real = 0, 0.0
         self._driver: trio.lowlevel.Task | None = None
         self._wakeup: trio.Event | None = None
         self._goals: list[trio.Event] = []
@@ -373,17 +371,14 @@ class Kernel:
 
     def set_rate(self, rate: float) -> None:
         """Virtual seconds per real second: math.inf as fast as possible, 0 paused."""
-        self._rebase()
-        self._rate = rate
+        self.pace.rebase(self.now_us)
+        self.pace.rate = rate
         self.kick()
 
     @property
     def rate(self) -> float:
         """Virtual seconds per real second."""
-        return self._rate
-
-    def _rebase(self) -> None:
-        self._base_us, self._base_real = self.now_us, perf_counter()
+        return self.pace.rate
 
     def step(self, count: int = 1) -> None:
         """Run `count` units of work, regardless of rate and goal: for a paused kernel."""
@@ -397,9 +392,9 @@ class Kernel:
 
     def set_goal(self, until_us: int) -> None:
         """Let virtual time run up to this instant (NEVER_US: without end)."""
-        if until_us > self._until_us and self._until_us <= self.now_us:
-            self._rebase()
-        self._until_us = until_us
+        if until_us > self.pace.goal_us <= self.now_us:
+            self.pace.rebase(self.now_us)
+        self.pace.goal_us = until_us
         self.kick()
 
     def halt(self) -> None:
@@ -408,29 +403,33 @@ class Kernel:
         What is due at this instant is still done, so that the end does not depend on real time.
         """
         self.set_goal(self.now_us)
-        self._slice_limit_us, self._slice_over, self._slice_ends = self.now_us, True, 0.0
+        self._end_slice()
 
     def hold(self) -> None:
         """Let virtual time rest after this instant, if it runs as fast as possible, until `let_go`."""
-        self._holds += 1
-        if self._rate == math.inf:
-            self._slice_limit_us, self._slice_over, self._slice_ends = self.now_us, True, 0.0
+        self.pace.holds += 1
+        if self.rate == math.inf:
+            self._end_slice()
 
     def let_go(self) -> None:
         """End one `hold`."""
-        self._holds -= 1
+        self.pace.holds -= 1
         self.kick()
 
     def rest(self) -> None:
         """Let virtual time rest after this instant, at any rate, until `resume`."""
-        self._rests += 1
-        self._slice_limit_us, self._slice_over, self._slice_ends = self.now_us, True, 0.0
+        self.pace.rests += 1
+        self._end_slice()
 
     def resume(self) -> None:
         """End one `rest`.  The time that has passed is not made up for."""
-        self._rests -= 1
-        self._rebase()
+        self.pace.rests -= 1
+        self.pace.rebase(self.now_us)
         self.kick()
+
+    def _end_slice(self) -> None:
+        """Let the slice end with the present instant."""
+        self._slice_limit_us, self._slice_over, self._slice_ends = self.now_us, True, 0.0
 
     async def run_until(self, at_us: int) -> None:
         """Run everything due up to and including `at_us`, at the set pace; returns when it is done."""
@@ -443,10 +442,7 @@ class Kernel:
 
     def outside_now_us(self) -> int:
         """The virtual time to show to a person: between events it advances with the rate."""
-        if self._rests or self._rate in (0, math.inf) or self.aside.busy:
-            return self.now_us
-        paced = self._base_us + int(self._rate * (perf_counter() - self._base_real) * 1_000_000)
-        return max(self.now_us, min(paced, self._due_us(), self._until_us))
+        return self.now_us if self.aside.busy else self.pace.shown_us(self.now_us, self._due_us())
 
     @property
     def idle(self) -> bool:
@@ -460,7 +456,7 @@ class Kernel:
         tasks.
         """
         self._driver = current_task()
-        self._rebase()
+        self.pace.rebase(self.now_us)
         try:
             while not self._stopped:
                 await self._turn()
@@ -475,20 +471,9 @@ class Kernel:
             for goal in self._goals:
                 goal.set()
 
-    def _limit_us(self) -> int:
-        # With a goal in the past, the present instant is still finished.
-        if self._until_us < self.now_us:
-            self._until_us = self.now_us
-        if self._rests and self._rate:
-            return self.now_us
-        if self._rate == math.inf:
-            return self.now_us if self._holds else self._until_us
-        paced = self._base_us + int(self._rate * (perf_counter() - self._base_real) * 1_000_000)
-        return min(self._until_us, paced) if self._rate else -1
-
     async def _turn(self) -> None:
         """Do one slice of work, then let the rest of the program run, or wait for work."""
-        limit_us = self._limit_us()
+        limit_us = self.pace.limit_us(self.now_us)
         quota = self._todo or (1 << 60)
         if self._todo:
             limit_us = NEVER_US
@@ -498,7 +483,8 @@ class Kernel:
             self._todo = max(0, self._todo - done) if done else 0
             await self._yield()
             return
-        limit_us = self._limit_us()  # the goal or the rate may have been set while tasks ran
+        # The goal or the rate may have been set while tasks ran.
+        limit_us = self.pace.limit_us(self.now_us)
         busy = self._starting or self._ready or self._late or self.gate.waiting or self.long_work
         # The slice ended just before a journalled operation.
         busy = busy or self.gate.replaying_at(self.steps)
@@ -509,27 +495,19 @@ class Kernel:
         if self._stopped:
             return
         self._wakeup = trio.Event()
-        with trio.move_on_after(self._wait_s()):
+        with trio.move_on_after(self.pace.wait_s(self.now_us, self._due_us())):
             await self._wakeup.wait()
         self._wakeup = None
 
     def _reach(self, limit_us: int) -> None:
         """Nothing more is due up to the limit: set the time to it and wake what waited for it."""
-        if limit_us >= self._until_us and not self.gate.replaying_at(self.steps):
-            if self._until_us < NEVER_US:
-                self.move_to(max(self.now_us, self._until_us))
+        goal_us = self.pace.goal_us
+        if limit_us >= goal_us and not self.gate.replaying_at(self.steps):
+            if goal_us < NEVER_US:
+                self.move_to(max(self.now_us, goal_us))
             goals, self._goals = self._goals, []
             for goal in goals:
                 goal.set()
-
-    def _wait_s(self) -> float:
-        due_us = min(self._due_us(), self._until_us)
-        if self._rests or self._rate in (0, math.inf) or due_us >= NEVER_US:
-            return math.inf
-        if due_us <= self.now_us:  # the goal is reached, or the gate advanced time to a due call
-            return 0.0 if self._due_us() == due_us else math.inf
-        # A paced kernel need not wake more often than a person or a socket can notice: 1 ms.
-        return max(0.001, self._base_real + (due_us - self._base_us) / 1e6 / self._rate - perf_counter())
 
     async def _yield(self) -> None:
         """Let servers run until all of them are blocked, or their share of the time is used up.

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from actors.node.runtime.programs import reads_input, words_of
 from actors.node.runtime.shell_scripts import Command, commands_of, program_of, script_of
-from sim.kernel.kernel import NEVER_US
+from sim.kernel.pace import NEVER_US
 from sim.units import MS, SECOND
 
 Changes = dict[str, Any]

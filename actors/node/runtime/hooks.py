@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from actors.node.runtime.commands import AT_ONCE_US, commanded
 from sim.api.types import Obj
-from sim.kernel.kernel import NEVER_US
+from sim.kernel.pace import NEVER_US
 
 FAILED = (
     'Exec lifecycle hook ([{command}]) for Container "{name}" in Pod "{pod}" failed - error: command \'{command}\' '

@@ -22,7 +22,7 @@ from actors.node.runtime.programs import image_entry, words_of
 from actors.node.runtime.shell_scripts import program_of, script_of
 from sim.api.memo import IdentityMemo
 from sim.api.types import Obj
-from sim.kernel.kernel import NEVER_US
+from sim.kernel.pace import NEVER_US
 
 READERS = ("cat", "head", "ls", "stat", "test", "[")
 EMPTY_FOLDERS = ("/tmp/", "/var/run/", "/run/")

@@ -25,8 +25,9 @@ from actors.storage.memory import MemoryStore
 from sim.api.watch.columnar_renewals import Beater, Carrier, Course, Run, Window
 from sim.api.watch.lease_renewals import Line
 from sim.kernel.dice import GAMMA, mix
-from sim.kernel.kernel import NEVER_US, Kernel
+from sim.kernel.kernel import Kernel
 from sim.kernel.order import LATER, ORDER_BITS
+from sim.kernel.pace import NEVER_US
 from sim.units import SECOND
 
 SPAN_US = SECOND  # length of a window; no lease is renewed twice in one

@@ -19,7 +19,8 @@ from sim.client.fast.read_modify_write import Leg
 from sim.ident import NAMES
 from sim.kernel.actor import Context, Supervisor
 from sim.kernel.dice import Dice
-from sim.kernel.kernel import NEVER_US, Kernel
+from sim.kernel.kernel import Kernel
+from sim.kernel.pace import NEVER_US
 from sim.options.node_agent import NodeAgentOptions, parse_node_agent
 from sim.options.storage_drivers import StorageDrivers
 from sim.units import SECOND, format_time
