@@ -121,7 +121,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 _SECTIONS = {
-    "run and judge": ("run", "sweep", "validate", "list", "init", "import"),
+    "run and judge": ("run", "sweep", "validate", "list", "init", "import", "whatif"),
     "serve the API": ("serve", "replay"),
     "see why": ("why", "diff", "show"),
     "look up": ("faults", "conditions", "options", "schema"),

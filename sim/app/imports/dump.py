@@ -42,6 +42,7 @@ def import_dump(documents: Sequence[Any], shown: str) -> Imported:
             *object_notes,
             *([f"left out {strange} documents that are no API objects"] if strange else []),
         ],
+        names=machines.names,
         metrics=any(each["kind"] == "HorizontalPodAutoscaler" for each in made),
     )
 

@@ -26,6 +26,8 @@ class Imported:
     metrics: True if something needs the APIs of metrics
     storage, places: the fields of `cluster`, if they have entries
     established: True if the objects run already when the run begins
+    names: the name in the scenario of each node of the files
+    expect: what is judged, as the file has it
     """
 
     nodes: list[Value] = field(default_factory=list)
@@ -37,6 +39,8 @@ class Imported:
     storage: list[Value] = field(default_factory=list)
     places: dict[str, list[str]] = field(default_factory=dict)
     established: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
+    expect: list[Value] = field(default_factory=list)
 
 
 def scenario_text(found: Imported, name: str, source: str) -> str:
@@ -45,6 +49,11 @@ def scenario_text(found: Imported, name: str, source: str) -> str:
     name: of the scenario
     source: what was imported, for the description
     """
+    return text_of(scenario_value(found, name, f"Imported from {source}."), found.notes)
+
+
+def scenario_value(found: Imported, name: str, description: str) -> Value:
+    """The scenario as the value of a document.  name, description: its metadata"""
     cluster: Value = {"naming": "kubernetes", "nodes": found.nodes}
     if found.metrics:
         cluster["metrics"] = True
@@ -60,16 +69,22 @@ def scenario_text(found: Imported, name: str, source: str) -> str:
         spec["objects"] = found.objects
     if found.steps:
         spec["timeline"] = found.steps
-    scenario = {
+    if found.expect:
+        spec["expect"] = found.expect
+    return {
         "apiVersion": "orrery.dev/v1",
         "kind": "Scenario",
-        "metadata": {"name": name, "description": f"Imported from {source}."},
+        "metadata": {"name": name, "description": description},
         "spec": spec,
     }
+
+
+def text_of(value: Value, notes: Iterable[str] = ()) -> str:
+    """A scenario, or parts of one, as YAML, with notes as comments at its beginning."""
     body = yaml.dump(
-        scenario, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH, default_flow_style=None
+        value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH, default_flow_style=None
     )
-    return f"{_comments(found.notes)}{body}"
+    return f"{_comments(notes)}{body}"
 
 
 class _Dumper(yaml.SafeDumper):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sim.app.cli.commands import files, imports, reference, replay, run, serve, sweep, trace
+from sim.app.cli.commands import files, imports, reference, replay, run, serve, sweep, trace, whatif
 
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands
@@ -22,6 +22,7 @@ GROUPS: tuple[Callable[[Commands], None], ...] = (
     sweep.add,
     files.add,
     imports.add,
+    whatif.add,
     serve.add,
     replay.add,
     trace.add,

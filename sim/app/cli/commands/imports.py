@@ -67,16 +67,19 @@ def _import(arguments: argparse.Namespace) -> int:
     ]
     shown = ", ".join(str(file) for file in arguments.files)
     found = _importer(arguments.format)(documents, shown)
-    name = _NAME.sub("-", output.stem.lower()).strip("-") or "imported"
-    write_text(
-        output, scenario_text(found, name[:63].strip("-"), ", ".join(file.name for file in arguments.files))
-    )
+    source = ", ".join(file.name for file in arguments.files)
+    write_text(output, scenario_text(found, scenario_name(output.stem), source))
     for note in found.notes:
         print(visible(f"- {note}"))
     nodes = sum(group["count"] for group in found.nodes)
     counts = f"{nodes} nodes, {len(found.objects)} objects, {len(found.steps)} steps"
     print(visible(f"wrote {output} ({counts}); now: orrery run {output}"))
     return EXIT_OK
+
+
+def scenario_name(text: str) -> str:
+    """A text as the name of a scenario."""
+    return (_NAME.sub("-", text.lower()).strip("-") or "imported")[:63].strip("-")
 
 
 def _importer(name: str) -> Callable[[Sequence[Any], str], Imported]:
