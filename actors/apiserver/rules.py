@@ -420,7 +420,7 @@ def _valid(call: Call, obj: Obj, old: Obj | None) -> None:
 
 
 def _errors(call: Call, obj: Obj, old: Obj | None) -> Errors:
-    obj = as_judged(obj, call.sent)
+    obj = as_judged(call.resource.plural, obj, call.sent)
     if old is None:
         errors = validate_create(call.resource, obj, call.registry.gates)
     else:

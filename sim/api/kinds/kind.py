@@ -153,6 +153,8 @@ class Strategy:
     keeps_created_status: True if a create may set the status
     generation: which changes `metadata.generation` counts ("", "spec", "spec+annotations",
         "template", "all", "content", "one")
+    reflected: the field that the generation compares by reflection, so that an empty list or map
+        in it that was sent counts as a change; "" for none
     create_by_put: True if a PUT to a missing name creates the object
     unconditional: True if a PUT without resourceVersion is accepted
     graceful: True if deletion waits for a grace period
@@ -172,6 +174,7 @@ class Strategy:
     zero_status: Obj = field(default_factory=dict)
     keeps_created_status: bool = False
     generation: str = ""
+    reflected: str = ""
     create_by_put: bool = False
     unconditional: bool = True
     graceful: bool = False

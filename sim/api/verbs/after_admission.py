@@ -69,3 +69,14 @@ def to_be_stored(obj: Obj) -> Obj:
         raise internal("resourceVersion should not be set on objects to be created")
     kept = {key: value for key, value in metadata.items() if key != "resourceVersion"}
     return {**obj, "metadata": kept}
+
+
+def counted(call: Call, new: Obj, old: Obj) -> Obj:
+    """The updated object with the next generation if its body held what reflection notices."""
+    field, sent = call.resource.behavior.strategy.reflected, call.sent
+    before = old["metadata"].get("generation", 0)
+    if not field or sent is None or new["metadata"].get("generation", 0) != before:
+        return new
+    if any(path == field or path.startswith((f"{field}.", f"{field}[")) for path in sent.emptied):
+        return with_metadata(new, generation=before + 1)
+    return new

@@ -61,7 +61,7 @@ from sim.api.schema.resource import Resource
 from sim.api.store import Answer, Delete, Get, Item, Managed, Op, Put
 from sim.api.types import Json, Obj, Reply
 from sim.api.verbs import escalation
-from sim.api.verbs.after_admission import check_admitted, must_specify_revision, placed, to_be_stored
+from sim.api.verbs.after_admission import check_admitted, counted, must_specify_revision, placed, to_be_stored
 from sim.api.verbs.body import Patched, conform, decode
 from sim.api.verbs.call import (
     Call,
@@ -506,7 +506,7 @@ def _prepared(
     else:
         if resource.behavior.allocate is not None:
             new = yield from _allocated(call, resource.behavior.allocate, new, old)
-        new = for_update(resource, new, old, names, call.registry.gates)
+        new = counted(call, for_update(resource, new, old, names, call.registry.gates), old)
     new = _stamped(call, new, old)
     if new["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]:
         new = with_metadata(new, resourceVersion=old["metadata"]["resourceVersion"])

@@ -253,7 +253,7 @@ def _kind(plural: str, kind: str, defaults: Obj, mutating: bool) -> Kind:
     fill: Callable[[Obj], Obj] = partial(_fill_defaults, defaults=defaults)
     return Kind(
         rows=(row,),
-        strategy=Strategy(generation="content", unconditional=False),
+        strategy=Strategy(generation="content", reflected="webhooks", unconditional=False),
         defaults=fill,
         validate_create=partial(_validate_create, mutating=mutating),
         validate_update={"": partial(_validate_update, mutating=mutating)},

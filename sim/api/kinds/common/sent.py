@@ -25,15 +25,26 @@ _TELLING = re.compile(
     r"(?:.+\.)?ephemeralContainers\[\d+\]\.(?:ports|resources\.(?:limits|requests))"
     r"|(?:.+\.)?ephemeral\.volumeClaimTemplate\.metadata\.\w+"
 )
+# The same by plural: what an update compares by reflection, or a rule asks for nil.
+_TELLING_IN = {
+    "storageclasses": re.compile(r"parameters"),
+    "configmaps": re.compile(r"data|binaryData"),
+    "secrets": re.compile(r"data"),
+    "customresourcedefinitions": re.compile(r".*\.dependencies"),
+}
 _QUANTITY = re.compile(
     r'resource\.Quantity\{i:[^{}]*\{[^{}]*\}, d:[^{}]*\{[^{}]*\}, s:"[^"]*", Format:"[^"]*"\}'
 )  # in the text of a value
 _STEP = re.compile(r"\.?([^.\[]+)|\[(\d+)\]")
 
 
-def as_judged(obj: Obj, sent: Sent | None) -> Obj:
-    """The object with the empty lists and maps of the body that rules distinguish from none."""
-    telling = [path for path in sent.emptied if _TELLING.fullmatch(path)] if sent is not None else []
+def as_judged(plural: str, obj: Obj, sent: Sent | None) -> Obj:
+    """The object with the empty lists and maps of the body that rules distinguish from none.
+
+    plural: of the kind of the object
+    """
+    pattern = _TELLING_IN.get(plural, _TELLING)
+    telling = [path for path in sent.emptied if pattern.fullmatch(path)] if sent is not None else []
     made: Obj = _with_empty(obj, _tree(telling)) if telling else obj
     return made
 

@@ -180,6 +180,7 @@ KIND = Kind(
     rows=(Row("networking", "v1", "networkpolicies", "NetworkPolicy", short=("netpol",), subs=(STATUS,)),),
     strategy=Strategy(
         generation="spec",
+        reflected="spec",
         prepare_create=_with_status,
         prepare_update=_with_status_on_update,
         prepare_status=_with_status_on_update,

@@ -49,8 +49,8 @@ def test_rules_by_reflection_distinguish_an_empty_list_from_none() -> None:
     ephemeral = [{"name": "e", "ports": [], "resources": {"limits": {}}, "env": []}]
     body = {"spec": {**kept, "volumes": volumes, "ephemeralContainers": ephemeral}}
     decoded = decode(Scheme(NAMES["kubernetes"]).resource("pods"), body)
-    spec = as_judged(decoded.obj, decoded.sent)["spec"]
+    spec = as_judged("pods", decoded.obj, decoded.sent)["spec"]
     assert spec["ephemeralContainers"] == [{"name": "e", "ports": {}, "resources": {"limits": {}}}]
     assert spec["volumes"][0]["ephemeral"]["volumeClaimTemplate"]["metadata"] == {"ownerReferences": {}}
     assert spec["containers"] == [{"name": "c", "image": "i"}]
-    assert as_judged(decoded.obj, None) is decoded.obj
+    assert as_judged("pods", decoded.obj, None) is decoded.obj

@@ -1,7 +1,8 @@
-"""In which order a POST reads, cleans and refuses an object, over HTTP."""
+"""How writes read, clean and refuse an object, in which order, over HTTP."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ OF_SYSTEM = {
 }
 REVIEWS = "/apis/authorization.k8s.io/v1"
 GET_PODS = {"resource": "pods", "verb": "get", "namespace": "default"}
+MERGE = {"Content-Type": "application/merge-patch+json"}
 OK, BAD, INVALID, BROKEN, MADE = 200, 400, 422, 500, 201
 
 
@@ -87,3 +89,44 @@ async def test_a_binding_without_name_is_judged_by_its_target_first() -> None:
         assert refused.json()["message"] == "target.name: Required value"
         refused = await client.post(bindings, json={"target": {"name": "n"}})
         assert refused.json()["message"] == "Name parameter required."
+
+
+@pytest.mark.parametrize(
+    ("plural", "body", "patch", "field"),
+    [
+        ("storage.k8s.io/v1/storageclasses", {"provisioner": "a.b/c"}, {"parameters": {}}, "parameters"),
+        ("v1/namespaces/default/configmaps", {"immutable": True}, {"binaryData": {}}, "binaryData"),
+    ],
+)
+async def test_an_empty_map_that_is_sent_changes_an_immutable_one(
+    plural: str, body: dict[str, Any], patch: dict[str, Any], field: str
+) -> None:
+    path = f"/{'api' if plural.startswith('v1') else 'apis'}/{plural}"
+    async with served() as (_, client):
+        assert (await client.post(path, json={"metadata": {"name": "a"}, **body})).status_code == MADE
+        unchanged = await client.patch(f"{path}/a", content=b"{}", headers=MERGE)
+        assert unchanged.status_code == OK
+        refused = await client.patch(f"{path}/a", content=json.dumps(patch), headers=MERGE)
+        assert [cause["field"] for cause in refused.json()["details"]["causes"]] == [field]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "patch"),
+    [
+        (
+            "networking.k8s.io/v1/namespaces/default/networkpolicies",
+            {"spec": {"podSelector": {}}},
+            {"spec": {"ingress": []}},
+        ),
+        ("admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", {}, {"webhooks": []}),
+    ],
+)
+async def test_an_empty_list_that_is_sent_counts_where_reflection_compares(
+    path: str, body: dict[str, Any], patch: dict[str, Any]
+) -> None:
+    async with served() as (_, client):
+        await client.post(f"/apis/{path}", json={"metadata": {"name": "a"}, **body})
+        same = await client.patch(f"/apis/{path}/a", content=b"{}", headers=MERGE)
+        assert same.json()["metadata"]["generation"] == 1
+        counted = await client.patch(f"/apis/{path}/a", content=json.dumps(patch), headers=MERGE)
+        assert counted.json()["metadata"]["generation"] == 2
