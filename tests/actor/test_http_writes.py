@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.actor.test_http import MAPS, served
+from tests.actor.test_http import JSON, MAPS, config_map, served
+from tests.actor.test_http_custom import TABLE, definition
 
 OF_SYSTEM = {
     "uid": "u",
@@ -20,6 +21,7 @@ OF_SYSTEM = {
 REVIEWS = "/apis/authorization.k8s.io/v1"
 GET_PODS = {"resource": "pods", "verb": "get", "namespace": "default"}
 MERGE = {"Content-Type": "application/merge-patch+json"}
+POD = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
 OK, BAD, INVALID, BROKEN, MADE = 200, 400, 422, 500, 201
 
 
@@ -124,9 +126,82 @@ async def test_an_empty_map_that_is_sent_changes_an_immutable_one(
 async def test_an_empty_list_that_is_sent_counts_where_reflection_compares(
     path: str, body: dict[str, Any], patch: dict[str, Any]
 ) -> None:
-    async with served() as (_, client):
+    async with served(pace=100) as (_, client):
         await client.post(f"/apis/{path}", json={"metadata": {"name": "a"}, **body})
         same = await client.patch(f"/apis/{path}/a", content=b"{}", headers=MERGE)
         assert same.json()["metadata"]["generation"] == 1
         counted = await client.patch(f"/apis/{path}/a", content=json.dumps(patch), headers=MERGE)
         assert counted.json()["metadata"]["generation"] == 2
+
+
+async def test_a_null_body_of_a_delete_counts_as_options_without_fields() -> None:
+    async with served() as (_, client):
+        await client.post(MAPS, json=config_map("a"))
+        path = f"{MAPS}/a?propagationPolicy=x&gracePeriodSeconds=y"
+        gone = await client.request("DELETE", path, content=b"null", headers=JSON)
+        assert (gone.status_code, gone.json()["status"]) == (OK, "Success")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        (
+            "/api/v1/namespaces/default/secrets",
+            {"metadata": {"name": "a"}, "data": ""},
+            "json: cannot unmarshal string into Go struct field Secret.data of type map[string][]uint8",
+        ),
+        (
+            "/apis/batch/v1/namespaces/default/jobs",
+            {"metadata": {"name": "a"}, "spec": {"completionMode": "", "template": POD}},
+            'spec.completionMode: Unsupported value: "": supported values: "NonIndexed", "Indexed"',
+        ),
+        (
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+            {"metadata": {"name": "a", "generateName": ".."}},
+            "metadata.generateName: Invalid value: \"..\": may not be '..'",
+        ),
+        (
+            "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+            {"metadata": {"name": "a"}, "addressType": "IPv4", "endpoints": [], "ports": [{"protocol": ""}]},
+            'ports[0].protocol: Unsupported value: "": supported values: "SCTP", "TCP", "UDP"',
+        ),
+    ],
+)
+async def test_why_a_body_is_refused(path: str, body: dict[str, Any], message: str) -> None:
+    async with served() as (_, client):
+        refused = await client.post(path, json=body)
+        assert refused.json()["message"].endswith(message)
+
+
+async def test_a_body_that_is_no_protobuf_is_quoted_in_part() -> None:
+    async with served() as (_, client):
+        headers = {"Content-Type": "application/vnd.kubernetes.protobuf"}
+        refused = await client.post(MAPS, content=b'{"x": 1}', headers=headers)
+        assert refused.json()["message"].endswith('expected prefix [107 56 115 0] ({"x": 1})')
+
+
+async def test_control_letters_and_whole_floats_of_a_patch_are_printed_as_go_does() -> None:
+    async with served() as (_, client):
+        await client.post(MAPS, json=config_map("a"))
+        patch = b'{"metadata": {"labels": [1], "generation": 100.0, "finalizers": ["\\u0000"]}}'
+        headers = {"Content-Type": "application/strategic-merge-patch+json"}
+        refused = await client.patch(f"{MAPS}/a", content=patch, headers=headers)
+        assert "map[metadata:map[finalizers:[\\x00] generation:100 labels:[1]]]" in refused.json()["message"]
+
+
+async def test_a_definition_is_stored_below_its_group() -> None:
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    async with served() as (_, client):
+        made = (await client.post(definitions, json=definition())).json()
+        refused = await client.put(
+            f"{definitions}/widgets.example.com",
+            json={**made, "metadata": {**made["metadata"], "uid": "x"}},
+        )
+        assert "Key: /registry/apiextensions.k8s.io/customresourcedefinitions/" in refused.json()["message"]
+
+
+@pytest.mark.parametrize(("plural", "rows"), [("limitranges", None), ("services", [])])
+async def test_a_table_without_rows_has_no_list_where_there_is_no_printer(plural: str, rows: Any) -> None:
+    async with served() as (_, client):
+        table = await client.get(f"/api/v1/namespaces/none/{plural}", headers=TABLE)
+        assert table.json()["rows"] == rows

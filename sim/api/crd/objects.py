@@ -404,12 +404,7 @@ def _not_of(wanted: type, obj: Obj, path: str) -> str:
 def _accessor_error(names: list[str], found: Any, wanted: str) -> str:
     kind = _GO_TYPES.get(type(found), "map[string]interface {}")
     wanted = wanted.replace(" ", "")  # Quirk: without the space of Go's type
-    return f".{'.'.join(names)} accessor error: {_go_number(found)} is of the type {kind}, expected {wanted}"
-
-
-def _go_number(value: Any) -> str:
-    """A value as Go prints it; a number that is whole has no fraction."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else go_print(value)
+    return f".{'.'.join(names)} accessor error: {go_print(found)} is of the type {kind}, expected {wanted}"
 
 
 def list_errors(schema: Structural, obj: Obj) -> Errors:

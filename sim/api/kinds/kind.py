@@ -143,6 +143,10 @@ def unchanged_update(new: Obj, _old: Obj, _names: Names) -> Obj:
     return new
 
 
+# Of kinds for which upstream has no printer.
+PLAIN_COLUMNS = ("Name=metadata.name", "Created At:date=metadata.creationTimestamp")
+
+
 @dataclass(frozen=True, slots=True)
 class Strategy:
     """How writes of a kind differ from the general rule.
@@ -308,7 +312,7 @@ class Kind:
     drop_disabled: DropDisabled | None = None
     drop_disabled_status: DropDisabled | None = None
     misread: Callable[[Obj], str] | None = None
-    columns: tuple[str, ...] = ("Name=metadata.name", "Created At:date=metadata.creationTimestamp")
+    columns: tuple[str, ...] = PLAIN_COLUMNS
     described_by: tuple[str, str] | None = None
     cells: MakeCells | None = None
     row_conditions: Callable[[Obj], list[Obj]] | None = None

@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim import remembered
+from sim.api.go.printing import go_float
 from sim.api.patch.json_patches import GENERIC_REFUSAL, PatchError, bad_patch
 from sim.api.schema.field_schemas import SchemaNode
 from sim.api.types import Json, Obj
@@ -517,4 +518,4 @@ def go_print(value: Any) -> str:
         return "<nil>"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value)
+    return go_float(value) if isinstance(value, float) else str(value)

@@ -170,7 +170,7 @@ def _go_type(node: SchemaNode) -> str:
         return node.format or "int64"
     if node.type == "number":
         return "float64"
-    return "uint8" if node.format == "byte" else _GO_SCALARS.get(node.type, "string")
+    return "[]uint8" if node.format == "byte" else _GO_SCALARS.get(node.type, "string")
 
 
 class _Walk:

@@ -8,7 +8,6 @@ Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{create,update,patch}
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -20,7 +19,7 @@ from sim.api.crd.served import CustomResource
 from sim.api.raw_text import with_text
 from sim.api.schema import decoding
 from sim.api.schema import field_validation as fieldvalidation
-from sim.api.schema.json_text import parse
+from sim.api.schema.json_text import go_quote, parse
 from sim.api.schema.resource import Resource
 from sim.api.status import invalid
 from sim.api.types import Json, Obj
@@ -191,4 +190,4 @@ class _BadPatch:
     reason, field = "FieldValueInvalid", "patch"
 
     def __init__(self, shown: str, why: str) -> None:
-        self.message = f"Invalid value: {json.dumps(shown, ensure_ascii=False)}: {why}"
+        self.message = f"Invalid value: {go_quote(shown)}: {why}"

@@ -125,6 +125,8 @@ def checked_options(call: Call) -> DeleteOptions:
         body = call.body()
     except ValueError as error:
         raise internal(f"couldn't get version/kind; json parse error: {error}") from None
+    if body is None and call.from_outside and call.request.body:
+        body = {}  # the options of the query do not count, although the body says null
     if body is not None:
         body = _typed(body, isinstance(call.request.body, dict))
         kind = body.get("kind") or "DeleteOptions"

@@ -370,12 +370,16 @@ def registry_key(call: Call) -> str:
     """
     request = call.request
     middle = f"{request.namespace}/" if request.namespace else ""
-    group = f"{call.resource.group}/" if call.resource.custom else ""
+    extended = call.resource.custom or call.resource.plural in _OF_EXTENSIONS
+    group = f"{call.resource.group}/" if extended else ""
     stored = call.resource.plural if call.resource.custom else STORED_AS.get(call.resource.plural)
     plural = stored or call.resource.plural
     return f"{'' if call.dry_run else '/registry'}/{group}{plural}/{middle}{request.name}"
 
 
+# Kinds of the servers of extensions and aggregation, which store them below their group
+# (generic/options.go: SimpleRestOptionsFactory).
+_OF_EXTENSIONS = ("customresourcedefinitions", "apiservices")
 # kubeapiserver/default_storage_factory_builder.go: SpecialDefaultResourcePrefixes
 STORED_AS = {
     "replicationcontrollers": "controllers",

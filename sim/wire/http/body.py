@@ -202,7 +202,8 @@ def _from_protobuf(names: Names, target: Target, raw: bytes) -> bytes:
     except ProtobufTooLarge:
         raise BadBody(status.too_large(TOO_MANY)) from None
     except ProtobufError as error:
-        why = f"the object provided is unrecognized (must be of type {_kind(target)}): {error}"
+        shown = "" if target.verb in ("delete", "deletecollection") else f" ({summarize(raw)})"
+        why = f"the object provided is unrecognized (must be of type {_kind(target)}): {error}{shown}"
         raise BadBody(status.bad_request(why)) from None
     return _shaped(target, text)  # JSON inside of it may nest
 

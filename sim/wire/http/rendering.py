@@ -24,6 +24,7 @@ import msgspec
 
 from sim.api import raw_text, status
 from sim.api.go.escapes import escaped
+from sim.api.kinds.kind import PLAIN_COLUMNS
 from sim.api.kinds.tables import columns, row
 from sim.api.ownership import managed
 from sim.api.schema.resource import Resource
@@ -168,12 +169,14 @@ def table(view: View, items: Iterable[Item], metadata: Obj, head: bool = True) -
         else:
             made["object"] = None if view.include == "None" else partial(view, item)
         rows.append(made)
+    plain = not view.resource.custom and view.resource.behavior.columns == PLAIN_COLUMNS
     return {
         "kind": TABLE,
         "apiVersion": view.meta_version,
         "metadata": metadata,
         "columnDefinitions": columns(view.resource) if head else None,
-        "rows": rows,
+        # Quirk: without rows there is no list in the plain table (defaultTableConvertor).
+        "rows": rows or (None if plain else rows),
     }
 
 

@@ -22,7 +22,7 @@ def protocol_errors(port: Obj, at: str) -> Errors:
     """Errors of the transport protocol, which is required, and of the application protocol."""
     protocol, application = port.get("protocol"), port.get("appProtocol")
     errors: Errors = []
-    if not protocol:
+    if protocol is None:
         errors.append(required(f"{at}.protocol"))
     elif protocol not in PROTOCOLS:
         errors.append(unsupported(f"{at}.protocol", protocol, PROTOCOLS))

@@ -231,7 +231,7 @@ def _cells(obj: Obj, now_us: int, names: Names) -> Cells:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     phase = "Terminating" if is_deleting(obj) else status.get("phase", "")
     bound = spec.get("volumeName", "")
-    capacity = get_in(status, ("capacity", "storage"), "") if bound else ""
+    capacity = get_in(status, ("capacity", "storage"), "0") if bound else ""
     modes = shown_modes(status.get("accessModes") or ()) if bound else ""
     head = [name_of(obj), phase, bound, capacity, modes, class_of(obj, names)]
     return [*head, age(obj, now_us), spec.get("volumeMode") or "<unset>"]

@@ -18,6 +18,7 @@ from sim.api.kinds.common.errors import Errors, invalid, required, unsupported
 from sim.api.kinds.common.fill import all_of, fill, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.kind import Cells, Kind, Row, Strategy
+from sim.api.kinds.rbac.roles import rbac_name
 from sim.api.objects import name_of
 from sim.api.types import Obj
 from sim.ident import Names
@@ -49,7 +50,7 @@ def _group(obj: Obj) -> str:
 
 
 def _validate_create(obj: Obj, namespaced: bool) -> Errors:
-    errors = object_meta(obj["metadata"], namespaced, text.segment)
+    errors = object_meta(obj["metadata"], namespaced, rbac_name)
     role, group = obj.get("roleRef") or {}, _group(obj)
     if role.get("apiGroup", "") != group:
         errors.append(unsupported("roleRef.apiGroup", role.get("apiGroup", ""), (group,)))
@@ -59,7 +60,7 @@ def _validate_create(obj: Obj, namespaced: bool) -> Errors:
     name = role.get("name", "")
     if not name:
         errors.append(required("roleRef.name"))
-    errors += [invalid("roleRef.name", name, problem) for problem in text.segment(name)]
+    errors += [invalid("roleRef.name", name, problem) for problem in rbac_name(name)]
     for i, subject in enumerate(obj.get("subjects") or ()):
         errors += _subject_errors(subject, group, namespaced, f"subjects[{i}]")
     return errors

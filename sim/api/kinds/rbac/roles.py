@@ -31,8 +31,16 @@ def _prepare(obj: Obj) -> Obj:
 # --- validation -----------------------------------------------------------------------------------
 
 
+def rbac_name(name: str) -> text.Problems:
+    """Problems of the name of a role or a binding.
+
+    Quirk: what a name is generated from must be a whole name itself (ValidateRBACName).
+    """
+    return text.segment(name)
+
+
 def _validate_create(obj: Obj, namespaced: bool) -> Errors:
-    errors = object_meta(obj["metadata"], namespaced, text.segment)
+    errors = object_meta(obj["metadata"], namespaced, rbac_name)
     for i, rule in enumerate(obj.get("rules") or ()):
         errors += _rule_errors(rule, namespaced, f"rules[{i}]")
     aggregation = obj.get("aggregationRule")

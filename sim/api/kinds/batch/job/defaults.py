@@ -23,7 +23,7 @@ def job(templates: Fn) -> Fn:
     def spec(value: Obj) -> Obj:
         if value.get("completions") is None and value.get("parallelism") is None:
             value = {**value, "completions": 1, "parallelism": 1}
-        value = fill(
+        value = present(
             value, {"parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": False}
         )
         value = within(value, "podFailurePolicy", fill_failure_policy)
