@@ -1,4 +1,8 @@
-"""`orrery why TRACE pod/x`: the chain of causes from a fault or a user's action to an object's end."""
+"""`orrery why TRACE pod/x`: the chain of causes from a fault or a user's action to an object's end.
+
+A lease that a candidate for leader is refused may never have been written: the refusal is the
+answer then, of the lease and of the daemon that it was refused to.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,7 @@ from sim.report.story import DELETED, Book, Line, about, choices, chosen, notabl
 
 FAILED = "phase=Failed"
 
+REFUSED = "refused"  # of a lease: the refusal to a candidate for leader
 LINES_MAX = 40  # of a chain, unless `full`
 
 
@@ -70,11 +75,16 @@ def find_story(
         if record is None:
             raise InputError(f"there is no record {event}, the last is {len(book.records)}", str(trace))
     else:
-        record = _find(book, trace, key_named(scheme_of(head), target, namespace), what, remark)
+        record = _of_daemon(book, target, what)
+        if record is None:
+            record = _find(book, trace, key_named(scheme_of(head), target, namespace), what, remark)
     title = _title(book, record, head.get("scenario", ""))
     lines = book.story(record)
     if not event and not what and record.values.get("key"):
-        lines += [line for line in book.waits(record.values["key"]) if line.ident > record.ident]
+        key = record.values["key"]
+        lines += [line for line in book.waits(key) if line.ident > record.ident]
+        later = [each for each in _refusals(book, shown(key)) if each.ident > record.ident]
+        lines += [book.line(each, record) for each in later[-1:]]
     return FoundStory(record, _subject(book, record), title, lines)
 
 
@@ -82,6 +92,9 @@ def _find(book: Book, trace: Path, key: str, what: str, remark: Callable[[str], 
     if any(mark in key for mark in "*?["):
         key = _first_alike(book, trace, key, what, remark)
     found = about(book, key)
+    refusals = _refusals(book, shown(key)) if what in ("", REFUSED) else []
+    if refusals and (what or not found):
+        return refusals[-1]
     if not found:
         raise InputError(f"{shown(key)} is not in it", str(trace), _near(book, key))
     if not what:
@@ -91,6 +104,36 @@ def _find(book: Book, trace: Path, key: str, what: str, remark: Callable[[str], 
         remedy = "to choose from: " + ", ".join(choices(found))
         raise InputError(f'nothing like "{what}" happened to {shown(key)}', str(trace), remedy)
     return record
+
+
+def _refusals(book: Book, target: str) -> list[Record]:
+    """The decisions of candidates for leader that were refused a lease, of a lease ("leases/…") or
+    of a process by its name.
+    """
+    return [
+        record
+        for record in book.records
+        if record.kind == "decision"
+        and record.values["what"] == "refused-lease"
+        and target in (record.values["target"], record.values["actor"])
+    ]
+
+
+def _of_daemon(book: Book, target: str, what: str) -> Record | None:
+    """The last refusal of a lease to the process of this name, or to a replica of the daemon.
+
+    Raises InputError if there is such a process, to which nothing of the kind happened.
+    """
+    processes = dict.fromkeys(record.values["name"] for record in book.records if record.kind == "actor")
+    replicas = [name for name in processes if target in (name, name.rpartition("-")[0])]
+    if not replicas or any(name in book.nodes for name in replicas):
+        return None
+    found = [each for name in replicas for each in _refusals(book, name)]
+    if not found or what not in ("", REFUSED):
+        raise InputError(
+            f"no lease was refused to {target}", "", "name an object, e.g. lease/NAME -n NAMESPACE"
+        )
+    return max(found, key=lambda record: record.ident)
 
 
 def _first_alike(book: Book, trace: Path, pattern: str, what: str, remark: Callable[[str], object]) -> str:

@@ -430,3 +430,62 @@ def test_report_shows_the_causes_of_each_verdict(
         < page.index("has had no heartbeat of nodes/node-1")
         < page.index("ready True → Unknown")
     )
+
+
+UNLED = """
+apiVersion: orrery.dev/v1
+kind: Scenario
+metadata: {name: unled}
+spec:
+  duration: 40s
+  cluster: {nodes: [{count: 1}], scheduler: {replicas: 2, flags: {leader-elect-resource-name: mine}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def unled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The trace of a run in which the schedulers are refused their lease."""
+    folder = tmp_path_factory.mktemp("unled")
+    (folder / "unled.yaml").write_text(UNLED)
+
+    async def run() -> None:
+        await run_plan(load(folder / "unled.yaml"), trace_file=folder / "unled.trace")
+
+    trio.run(run)
+    return folder / "unled.trace"
+
+
+@pytest.mark.parametrize(
+    ("target", "actor"),
+    [
+        (("lease/mine", "-n", "orch-system"), "scheduler-"),
+        (("lease/mine", "-n", "orch-system", "--what", "refused"), "scheduler-"),
+        (("leases/orch-system/mine",), "scheduler-"),
+        (("scheduler",), "scheduler-"),
+        (("scheduler-0",), "scheduler-0 "),
+    ],
+)
+def test_why_shows_the_refusal_of_a_lease_that_was_never_written(
+    unled: Path, capsys: pytest.CaptureFixture[str], target: tuple[str, ...], actor: str
+) -> None:
+    status, lines, _ = call(capsys, "why", unled, *target)
+    assert status == 0
+    assert (
+        lines[0].startswith(f"why {actor}") and "cannot lead: is refused leases/orch-system/mine" in lines[0]
+    )
+    assert "the process starts" in lines[1] and 'cannot get resource "leases"' in lines[-1]
+
+
+def test_why_of_a_daemon_that_was_refused_nothing_says_so(
+    unled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, _, error = call(capsys, "why", unled, "controller-manager")
+    assert status == 2 and "no lease was refused to controller-manager" in error
+    assert call(capsys, "why", unled, "node-0")[2].startswith('orrery: "node-0" names no object')
+
+
+def test_why_of_a_lease_that_is_written_names_its_holder(
+    unled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, lines, _ = call(capsys, "why", unled, "lease/orch-controller-manager", "-n", "orch-system")
+    assert "holder" in lines[0]

@@ -36,7 +36,8 @@ def _add_why(commands: Commands) -> None:
         "target",
         nargs="?",
         metavar="RESOURCE/NAME",
-        help="pod/web-1, node/node-3, deploy/web ...; of 'pod/web-*' the first that was deleted, else that failed",
+        help="pod/web-1, node/node-3, deploy/web ...; of 'pod/web-*' the first that was deleted, else that failed; "
+        "lease/NAME or controller-manager, scheduler: also why nothing leads",
     )
     why.add_argument("-n", "--namespace", default="default", help="of the object (default: %(default)s)")
     why.add_argument(
@@ -44,7 +45,7 @@ def _add_why(commands: Commands) -> None:
         default="",
         metavar="CHANGE",
         help="created, deleted, removed, or a fact and maybe its value: node, phase, ready=Unknown, taints, NoExecute, pressures, "
-        "restarts, reason, holder, replicas (default: the end that matters most)",
+        "restarts, reason, holder, replicas, refused (of a lease) (default: the end that matters most)",
     )
     why.add_argument(
         "--event", type=positive, metavar="N", help="the record of this number instead of an object"
