@@ -28,7 +28,8 @@ from sim.api.auth.attributes import Decision
 from sim.api.auth.request_attributes import attributes_of
 from sim.api.crd.served import CustomResource
 from sim.api.generated_names import generated_name, new_uid
-from sim.api.kinds.core.service.addresses import Ranges, ServiceRefusal
+from sim.api.kinds.core.service.addresses import Ranges
+from sim.api.kinds.core.service.refusal import ServiceRefusal
 from sim.api.kinds.kind import Allocate
 from sim.api.kinds.strategies import (
     for_create,

@@ -19,49 +19,43 @@ from typing import Any
 
 from sim.api.counting import Counting
 from sim.api.kinds.common.errors import Errors, invalid
+from sim.api.kinds.core.service.ports import (
+    NEEDS_NODE_PORT,
+    NODE_PORTS,
+    PortOperation,
+    asks_ports,
+    needs_check_port,
+    ports_of,
+    take_ports,
+)
+from sim.api.kinds.core.service.refusal import ServiceRefusal
 from sim.api.kinds.core.service.validation import cluster_ip_errors
 from sim.api.store import Answer, Item, Op, Page, Range, Unavailable
 from sim.api.types import Obj
 
-NODE_PORTS = range(30000, 32768)  # --service-node-port-range
 FAMILY = "IPv4"  # the cluster's only one
-NEEDS_NODE_PORT = ("NodePort", "LoadBalancer")
-
-
-class ServiceRefusal(Exception):
-    """The Service cannot get what it needs.
-
-    causes: (reason, field, message) of each error of the request
-    failure: text if a range is exhausted, or the store does not answer; "" otherwise
-    bare: True if upstream gives the failure no reason
-    """
-
-    def __init__(self, causes: list[tuple[str, str, str]], failure: str = "", bare: bool = False) -> None:
-        super().__init__(failure or causes[0][2])
-        self.bare = bare
-        self.causes = causes
-        self.failure = failure
 
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
     """The ranges that Services get addresses and ports from.
 
-    lax: True for a dry run, which accepts addresses in use and ports out of range
+    dry: True for a dry run, which reserves nothing: it looks for no free address or port, and does
+        not ask whether an address is in use
     static_band: True if the first addresses are given only when all others are in use
     counting: where allocations count; None while there is no reader of metrics
     """
 
     cidr: str
     bits: Callable[[int], int]
-    lax: bool = False
+    dry: bool = False
     ports: range = NODE_PORTS
     static_band: bool = True
     counting: Counting | None = None
 
     def count(self, what: str, scope: str) -> None:
         """Count an allocation or a failed one (ipallocator/metrics.go); a dry run has none."""
-        if self.counting is not None and not self.lax:
+        if self.counting is not None and not self.dry:
             self.counting.count(f"kube_apiserver_clusterip_allocator_{what}_total", (self.cidr, scope))
 
 
@@ -77,25 +71,20 @@ def prepare_service(prefix: str, obj: Obj, old: Obj | None, ranges: Ranges) -> G
     wanted = next(iter(spec.get("clusterIPs") or ()), "")
     # Validation refuses a changed address, so it is not allocated here.
     asks_ip = _needs_ip(spec) and wanted != "None" and not _has_ip(before)
-    asks_ports = _asks_ports(spec, before)
+    asks = asks_ports(spec, before)
     taken = _Taken()
-    if asks_ip or asks_ports:
+    if (asks_ip and not ranges.dry) or asks:
         page = yield Range(prefix)
         if isinstance(page, Unavailable):
             what = "serviceIP" if asks_ip else "nodePort"
             raise ServiceRefusal([], failure=f"failed to allocate a {what}: {page.message}")
         assert isinstance(page, Page)
-        taken = _taken(page.items, obj["metadata"].get("uid"))
-        if ranges.lax:
-            taken = _Taken(ports=taken.ports)
+        taken = _taken(page.items)
     if asks_ip:
         wanted = _take_ip(wanted, taken.ips, ranges)
         spec["clusterIP"], spec["clusterIPs"] = wanted, [wanted]
-    if old is not None and spec.get("type") in NEEDS_NODE_PORT:
-        _check_twice(spec)
-    if asks_ports:
-        _take_ports(spec, before, taken.ports, ranges)
-        _take_check_port(spec, before, taken.ports, ranges)
+    operation = PortOperation(ranges.ports, ranges.bits, taken.ports, ranges.dry)
+    take_ports(spec, None if old is None else before, operation)
     if old is None:
         return {**obj, "spec": spec}
     _drop_by_type(spec, before)
@@ -119,21 +108,6 @@ def _needs_ports(spec: Obj) -> bool:
     return spec.get("type") in NEEDS_NODE_PORT
 
 
-def _needs_check_port(spec: Obj) -> bool:
-    return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
-
-
-def _asks_ports(spec: Obj, before: Obj) -> bool:
-    if not _needs_ports(spec):
-        return False
-    had = _ports_of(before)
-    if any(
-        port.get("nodePort", 0) not in had or not port.get("nodePort") for port in spec.get("ports") or ()
-    ):
-        return True
-    return _needs_check_port(spec) and spec.get("healthCheckNodePort", 0) != before.get("healthCheckNodePort")
-
-
 # --- what stays and what goes ---------------------------------------------------------------------
 
 
@@ -146,16 +120,15 @@ def keep_allocated(spec: Obj, before: Obj) -> None:
             spec["clusterIPs"] = before["clusterIPs"]
     if _needs_ports(before) and _needs_ports(spec):
         known = {port.get("name", ""): port.get("nodePort", 0) for port in before.get("ports") or ()}
-        used = list(_ports_of(spec))
+        used = ports_of(spec)
         ports = []
         for port in spec.get("ports") or ():
             number = known.get(port.get("name", ""), 0)
             if not port.get("nodePort") and number and number not in used:
-                used.append(number)
                 port = {**port, "nodePort": number}
             ports.append(port)
         spec["ports"] = ports
-    if _needs_check_port(before) and _needs_check_port(spec) and not spec.get("healthCheckNodePort"):
+    if needs_check_port(before) and needs_check_port(spec) and not spec.get("healthCheckNodePort"):
         spec["healthCheckNodePort"] = before.get("healthCheckNodePort", 0)
 
 
@@ -194,12 +167,12 @@ def _drop_by_type(spec: Obj, before: Obj) -> None:
         drop("ipFamilies", "ipFamilyPolicy")
         drop("internalTrafficPolicy")
     if _needs_ports(before) and not _needs_ports(spec):
-        if _ports_of(spec) == _ports_of(before):
+        if ports_of(spec) == ports_of(before):
             spec["ports"] = [
                 {k: v for k, v in port.items() if k != "nodePort"} for port in spec.get("ports") or ()
             ]
         drop("externalTrafficPolicy")
-    if _needs_check_port(before) and not _needs_check_port(spec):
+    if needs_check_port(before) and not needs_check_port(spec):
         drop("healthCheckNodePort")
     if before.get("type") == "LoadBalancer" != spec.get("type"):
         drop("allocateLoadBalancerNodePorts", "loadBalancerClass")
@@ -210,37 +183,24 @@ def _drop_by_type(spec: Obj, before: Obj) -> None:
 
 def _families(spec: Obj, before: Obj) -> None:
     """Fill in families and their policy, on a cluster of one family (initIPFamilyFields)."""
-    headless = bool(spec.get("clusterIPs")) and spec["clusterIPs"][0] == "None"
-    if before and not spec.get("ipFamilies") and _needs_ip(before) and before.get("ipFamilies"):
-        spec["ipFamilies"] = before["ipFamilies"]
+    if _keeps_preference(spec, before):
+        return
+    headless = spec.get("clusterIP") == "None" and not spec.get("selector")
     policy = spec.get("ipFamilyPolicy")
     if policy is None:
-        policy = before.get("ipFamilyPolicy") if _needs_ip(before) else None
+        policy = before.get("ipFamilyPolicy")
     if policy is None:
-        policy = "RequireDualStack" if headless and not spec.get("selector") else "SingleStack"
+        policy = "RequireDualStack" if headless else "SingleStack"
     spec["ipFamilyPolicy"] = policy
     _refuse(cluster_ip_errors(spec))
-    many = "must be 'RequireDualStack' or 'PreferDualStack' when multiple {} are specified"
-    if policy == "SingleStack":
-        wrong = [
-            many.format(what)
-            for field, what in (("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families"))
-            if len(spec.get(field) or ()) > 1
-        ]
-        _refuse([invalid("spec.ipFamilyPolicy", policy, text) for text in wrong[:1]])
-    families = list(spec.get("ipFamilies") or ())
-    if headless and not spec.get("selector"):  # its families may differ from the cluster's
-        families = families or [FAMILY]
+    _refuse(_policy_errors(spec, before, policy) + _infer(spec))
+    families: list[str] = spec.get("ipFamilies") or [FAMILY]
+    if headless:  # its families may differ from the cluster's
         if policy != "SingleStack" and len(families) == 1:
-            families.append("IPv6" if families[0] == "IPv4" else "IPv4")
+            families = [*families, "IPv6" if families[0] == "IPv4" else "IPv4"]
         spec["ipFamilies"] = families
         return
-    if not headless:
-        families += [
-            "IPv6" if ":" in address else "IPv4"
-            for address in (spec.get("clusterIPs") or ())[len(families) :]
-        ]
-    errors = []
+    errors: Errors = []
     if policy == "RequireDualStack":
         errors.append(
             invalid("spec.ipFamilyPolicy", policy, "this cluster is not configured for dual-stack services")
@@ -249,16 +209,70 @@ def _families(spec: Obj, before: Obj) -> None:
         if family != FAMILY:
             errors.append(invalid(f"spec.ipFamilies[{i}]", family, "not configured on this cluster"))
     _refuse(errors)
-    spec["ipFamilies"] = families or [FAMILY]
+    spec["ipFamilies"] = families
+
+
+def _keeps_preference(spec: Obj, before: Obj) -> bool:
+    """True if an update keeps a PreferDualStack Service as it is, whatever the cluster's families
+    are now (isMatchingPreferDualStackClusterIPFields).
+    """
+    if not before or spec.get("type") != before.get("type"):
+        return False
+    if spec.get("ipFamilyPolicy") != "PreferDualStack":
+        return False
+    if before.get("ipFamilyPolicy") not in (None, "PreferDualStack"):
+        return False
+    return _same(spec, before, "clusterIPs") and _same(spec, before, "ipFamilies")
+
+
+def _same(spec: Obj, before: Obj, name: str) -> bool:
+    return (spec.get(name) or []) == (before.get(name) or [])
+
+
+def _policy_errors(spec: Obj, before: Obj, policy: str) -> Errors:
+    """Contradictions between the policy and the number of addresses and families; an update to
+    SingleStack gives up the second of each.
+    """
+    errors: Errors = []
+    for name, one, many in (
+        ("clusterIPs", "cluster IP", "cluster IPs"),
+        ("ipFamilies", "IP family", "IP families"),
+    ):
+        values = spec.get(name) or []
+        if before and policy == "SingleStack" and len(values) > 1 and _same(spec, before, name):
+            values = spec[name] = values[:1]
+        elif before and policy != "SingleStack" and 0 < len(values) < len(before.get(name) or ()):
+            text = f"must be 'SingleStack' to release the secondary {one}"
+            errors.append(invalid("spec.ipFamilyPolicy", policy, text))
+        if policy == "SingleStack" and len(values) == 2:
+            text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {many} are specified"
+            errors.append(invalid("spec.ipFamilyPolicy", policy, text))
+    return errors
+
+
+def _infer(spec: Obj) -> Errors:
+    """Take the families of a Service from its addresses, where it names none."""
+    errors: Errors = []
+    addresses, families = spec.get("clusterIPs") or [], list(spec.get("ipFamilies") or ())
+    for i, address in enumerate(addresses):
+        if address == "None":
+            break
+        family = "IPv6" if ":" in address else "IPv4"
+        if i < len(families):
+            continue
+        if family == FAMILY:
+            families.append(family)
+        else:
+            text = f"{family} is not configured on this cluster"
+            errors.append(invalid(f"spec.clusterIPs[{i}]", addresses, text))
+    if families:
+        spec["ipFamilies"] = families
+    return errors
 
 
 def _refuse(errors: Errors) -> None:
     if errors:
         raise ServiceRefusal([(error.reason, error.field, error.message) for error in errors])
-
-
-def _ports_of(spec: Obj) -> dict[int, None]:
-    return {port["nodePort"]: None for port in spec.get("ports") or () if port.get("nodePort")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,28 +281,29 @@ class _Taken:
     ports: dict[int, None] = field(default_factory=dict)
 
 
-def _taken(items: Iterable[Item], mine: str | None) -> _Taken:
-    """The addresses and ports of all Services but one."""
+def _taken(items: Iterable[Item]) -> _Taken:
+    """The addresses and ports of all Services."""
     taken = _Taken()
     for item in items:
-        if item.obj["metadata"].get("uid") != mine:
-            other = item.obj.get("spec") or {}
-            taken.ips.update(dict.fromkeys(other.get("clusterIPs") or ()))
-            taken.ports.update(_ports_of(other))
-            if other.get("healthCheckNodePort"):
-                taken.ports[other["healthCheckNodePort"]] = None
+        other = item.obj.get("spec") or {}
+        taken.ips.update(dict.fromkeys(other.get("clusterIPs") or ()))
+        taken.ports.update(ports_of(other))
+        if other.get("healthCheckNodePort"):
+            taken.ports[other["healthCheckNodePort"]] = None
     return taken
 
 
 def _take_ip(wanted: str, taken: dict[str, None], ranges: Ranges) -> str:
     network = IPv4Network(ranges.cidr)
     if wanted:
-        text = "" if ranges.lax else _problem_of(wanted, taken, network, ranges.cidr)
+        text = _problem_of(wanted, {} if ranges.dry else taken, network, ranges.cidr)
         ranges.count("allocation_errors" if text else "allocation", "static")
         if text:
             full = f"Invalid value: {_shown([wanted])}: failed to allocate IP {wanted}: {text}"
             raise ServiceRefusal([("FieldValueInvalid", "spec.clusterIPs", full)])
         return wanted
+    if ranges.dry:  # Quirk: no free address is looked for
+        return str(network.network_address)
     size = network.num_addresses - 2  # without network and broadcast
     first = int(network.network_address) + 1
     offset = _static_addresses(network.num_addresses) if ranges.static_band else 0
@@ -322,89 +337,3 @@ def _problem_of(wanted: str, taken: dict[str, None], network: IPv4Network, cidr:
     if not inside or IPv4Address(wanted) in (network.network_address, network.broadcast_address):
         return f"the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {cidr}"
     return "provided IP is already allocated" if wanted in taken else ""
-
-
-def _take_ports(spec: Obj, before: Obj, taken: dict[int, None], ranges: Ranges) -> None:
-    """Allocate a node port for each port that has none; the protocols of one port share a
-    number.
-
-    Quirk: a create takes the first number asked for a port for all its protocols, and reserves the
-    numbers one after the other; an update reserves only those that are new.
-    """
-    allocates = spec.get("type") == "NodePort" or spec.get("allocateLoadBalancerNodePorts") is not False
-    had = _ports_of(before)
-    asked = {
-        port.get("port", 0): port["nodePort"]
-        for port in reversed(spec.get("ports") or ())
-        if port.get("nodePort")
-    }
-    held = {**taken, **_ports_of(spec)}
-    given: dict[int, int] = {}
-    out = []
-    for index, port in enumerate(spec.get("ports") or ()):
-        number, own = port.get("nodePort", 0), port.get("port", 0)
-        if not before and (number or allocates):
-            wanted = number if own in given else asked.get(own, 0)
-            if wanted and wanted != given.get(own):
-                _check_port(wanted, taken, f"spec.ports[{index}].nodePort", ranges)
-            number = wanted or given.get(own, 0) or _free_port(held, ranges)
-            given.setdefault(own, number)
-            taken[number] = held[number] = None
-            out.append({**port, "nodePort": number})
-            continue
-        if number and number not in had:
-            _check_port(number, taken, f"spec.ports[{index}].nodePort", ranges)
-        if not number and allocates:
-            number = asked.get(port.get("port", 0), 0) or _free_port(held, ranges)
-            asked[port.get("port", 0)] = number
-            port = {**port, "nodePort": number}
-            taken[number] = held[number] = None
-        out.append(port)
-    spec["ports"] = out
-
-
-def _check_twice(spec: Obj) -> None:
-    """Quirk: an update with one number twice for a protocol gets a 500, not a validation error."""
-    seen: dict[tuple[str, int], None] = {}
-    for port in spec.get("ports") or ():
-        key = port.get("protocol", "TCP"), port.get("nodePort", 0)
-        if key in seen and key[1]:
-            raise ServiceRefusal([], failure=f"duplicate nodePort: {{{key[0]} {key[1]}}}", bare=True)
-        seen[key] = None
-
-
-def _check_port(number: int, taken: dict[int, None], where: str, ranges: Ranges) -> None:
-    if not ranges.lax and number not in ranges.ports:
-        valid = f"{ranges.ports[0]}-{ranges.ports[-1]}"
-        text = f"provided port is not in the valid range. The range of valid ports is {valid}"
-    elif number in taken:
-        text = "provided port is already allocated"
-    else:
-        return
-    raise ServiceRefusal([("FieldValueInvalid", where, f"Invalid value: {number}: {text}")])
-
-
-def _take_check_port(spec: Obj, before: Obj, taken: dict[int, None], ranges: Ranges) -> None:
-    if not _needs_check_port(spec) or _needs_check_port(before):
-        return
-    number = spec.get("healthCheckNodePort", 0)
-    if not number:
-        spec["healthCheckNodePort"] = _free_port({**taken, **_ports_of(spec)}, ranges)
-    else:
-        try:
-            _check_port(number, taken, "", ranges)
-        except ServiceRefusal as refusal:  # Quirk: an error of the client gets a 500
-            why = refusal.causes[0][2].partition(": ")[2].partition(": ")[2]
-            raise ServiceRefusal(
-                [], failure=f"failed to allocate requested HealthCheck NodePort {number}: {why}"
-            ) from None
-
-
-def _free_port(taken: dict[int, None], ranges: Ranges) -> int:
-    count = len(ranges.ports)
-    start = ranges.bits(32) % count
-    for step in range(count):
-        number = ranges.ports[(start + step) % count]
-        if number not in taken:
-            return number
-    raise ServiceRefusal([], failure="failed to allocate a nodePort: range is full")

@@ -104,3 +104,53 @@ def test_one_node_port_twice_in_an_update_is_a_bare_500_and_for_two_protocols_fi
     assert (reply.code, reply.reason, reply.message) == (500, "", f"duplicate nodePort: {{TCP {port}}}")
     both = [{"name": p.lower(), "port": 1, "protocol": p, "nodePort": port} for p in ("TCP", "UDP")]
     assert changed(api, ports=both).code == 200
+
+
+def test_a_dry_run_makes_up_an_address_and_ports_and_keeps_none() -> None:
+    """alloc.go, ipallocator (dryRunRange), portallocator (PortAllocationOperation)."""
+    api = Api()
+    ports = [{"name": "a", "port": 1}, {"name": "b", "port": 2, "nodePort": 31_000}, {"name": "c", "port": 3}]
+    spec = {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": ports}
+    for _ in range(2):
+        reply = api.ask("POST", f"{PATH}?dryRun=All", {"metadata": {"name": "d"}, "spec": spec})
+        shown = reply.obj["spec"]
+        assert (shown["clusterIP"], shown["clusterIPs"]) == ("10.0.0.0", ["10.0.0.0"])
+        assert [port["nodePort"] for port in shown["ports"]] == [32_769, 31_000, 32_770]
+        assert shown["healthCheckNodePort"] == 32_771
+    made(api)
+    turned = {"type": "NodePort", "ports": [{"name": "x", "port": 80}, {"name": "y", "port": 81}]}
+    merge = "application/merge-patch+json"
+    reply = api.ask("PATCH", f"{PATH}/s?dryRun=All", {"spec": turned}, merge)
+    assert [port["nodePort"] for port in reply.obj["spec"]["ports"]] == [32_769, 32_770]
+    assert api.ask("GET", f"{PATH}/s").obj["spec"]["type"] == "ClusterIP"
+
+
+def test_a_dry_run_refuses_an_address_out_of_range() -> None:
+    api = Api()
+    for address in ("10.9.0.1", "10.0.0.0"):
+        spec = {"ports": [{"port": 80}], "clusterIP": address}
+        reply = api.ask("POST", f"{PATH}?dryRun=All", {"metadata": {"name": "o"}, "spec": spec})
+        assert reply.code == 422
+        assert f"the provided IP ({address}) is not in the valid range" in reply.message
+
+
+def test_an_update_gives_the_protocols_of_one_port_different_numbers() -> None:
+    """updateNodePorts looks for no number that the other protocol of a port has."""
+    api = Api()
+    made(api)
+    both = [{"name": p.lower(), "port": 1, "protocol": p} for p in ("TCP", "UDP")]
+    ports = changed(api, type="NodePort", ports=both).obj["spec"]["ports"]
+    assert ports[0]["nodePort"] != ports[1]["nodePort"]
+    spec = {"type": "NodePort", "ports": both}
+    shared = api.ask("POST", PATH, {"metadata": {"name": "t"}, "spec": spec}).obj["spec"]["ports"]
+    assert shared[0]["nodePort"] == shared[1]["nodePort"]
+
+
+def test_an_update_to_one_family_gives_up_the_second() -> None:
+    """initIPFamilyFields: the policy says what is wanted while the families stay as they are."""
+    api = Api()
+    assert made(api, clusterIP="None").obj["spec"]["ipFamilies"] == ["IPv4", "IPv6"]
+    fewer = changed(api, ipFamilies=["IPv4"])
+    text = "must be 'SingleStack' to release the secondary IP family"
+    assert fewer.message.endswith(f'spec.ipFamilyPolicy: Invalid value: "RequireDualStack": {text}')
+    assert changed(api, ipFamilyPolicy="SingleStack").obj["spec"]["ipFamilies"] == ["IPv4"]
