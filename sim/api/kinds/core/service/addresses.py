@@ -213,8 +213,8 @@ def _families(spec: Obj, before: Obj) -> None:
 
 
 def _keeps_preference(spec: Obj, before: Obj) -> bool:
-    """True if an update keeps a PreferDualStack Service as it is, whatever the cluster's families
-    are now (isMatchingPreferDualStackClusterIPFields).
+    """True if an update leaves policy, addresses and families of a PreferDualStack Service
+    unchanged, which then keeps them (isMatchingPreferDualStackClusterIPFields).
     """
     if not before or spec.get("type") != before.get("type"):
         return False

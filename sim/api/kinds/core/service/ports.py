@@ -24,8 +24,8 @@ class PortOperation:
     """The numbers that one request reserves (PortAllocationOperation).
 
     taken: the numbers that stored Services hold, this one included
-    dry: True for a dry run, which takes numbers out of the range, and makes up those that nobody
-        asked for
+    dry: True for a dry run, which takes numbers out of the range, and makes up those that are not
+        in the request
     reserved: the numbers of this request so far
     """
 
@@ -89,7 +89,7 @@ def asks_ports(spec: Obj, before: Obj) -> bool:
 def take_ports(spec: Obj, before: Obj | None, operation: PortOperation) -> None:
     """Give a number to each port of a Service that needs one, and to the check of its health.
 
-    before: the spec as it is stored; None for a create
+    before: the stored spec; None for a create
     """
     if spec.get("type") in NEEDS_NODE_PORT:
         allocates = spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts") is not False
