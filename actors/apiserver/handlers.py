@@ -157,6 +157,8 @@ class Handlers:
             # Upstream's cache answers lists of converted kinds, too: its words about bad options.
             verbs_list.plan_list(options, self._caches.of(call.resource).direct)
             return verbs_list.list_stored(call, verbs_list.plan_list(options, True), matches)
+        if verb == "get" and options.get("resourceVersion"):
+            verbs_list.parse_list_revision(options["resourceVersion"], self._caches.of(call.resource).direct)
         if verb == "deletecollection":
             return self._delete_collection(call)
         if verb not in PLAIN or verb not in call.resource.verbs:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.actor.test_http import JSON, MAPS, config_map, served
-from tests.actor.test_http_custom import TABLE, definition
+from tests.actor.test_http_custom import TABLE, definition, passed
 
 OF_SYSTEM = {
     "uid": "u",
@@ -205,3 +205,70 @@ async def test_a_table_without_rows_has_no_list_where_there_is_no_printer(plural
     async with served() as (_, client):
         table = await client.get(f"/api/v1/namespaces/none/{plural}", headers=TABLE)
         assert table.json()["rows"] == rows
+
+
+async def test_a_runtime_class_that_selects_by_replaced_labels_is_warned_about() -> None:
+    label, better = "failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"
+    body = {"metadata": {"name": "a"}, "handler": "h", "scheduling": {"nodeSelector": {label: "z"}}}
+    async with served() as (_, client):
+        made = await client.post("/apis/node.k8s.io/v1/runtimeclasses", json=body)
+        assert made.headers["Warning"] == (
+            f'299 - "scheduling.nodeSelector: deprecated since v1.17; use \\"{better}\\" instead"'
+        )
+
+
+async def test_the_first_wrong_value_is_that_of_the_patched_text() -> None:
+    pod = {"metadata": {"name": "a"}, "template": POD}
+    probe = {"httpGet": {"port": 1}, "failureThreshold": 1}
+    pod["template"] = {"spec": {"containers": [{"name": "c", "image": "i", "livenessProbe": probe}]}}
+    templates = "/api/v1/namespaces/default/podtemplates"
+    at = "/template/spec/containers/0/livenessProbe"
+    patch = [
+        {"op": "add", "path": f"{at}/failureThreshold", "value": "x"},
+        {"op": "add", "path": f"{at}/exec", "value": {"command": [[]]}},
+    ]
+    async with served() as (_, client):
+        assert (await client.post(templates, json=pod)).status_code == MADE
+        headers = {"Content-Type": "application/json-patch+json"}
+        refused = await client.patch(f"{templates}/a", content=json.dumps(patch), headers=headers)
+        assert refused.json()["message"].endswith(
+            "cannot unmarshal array into Go struct field ExecAction.template.spec.containers.livenessProbe.exec.command"
+            " of type string"
+        )
+
+
+async def test_a_time_of_a_wrong_type_ends_the_reading_of_a_body() -> None:
+    body = {"metadata": {"name": "a", "creationTimestamp": 5}, "spec": {"renewTime": "x"}}
+    async with served() as (_, client):
+        refused = await client.post("/apis/coordination.k8s.io/v1/namespaces/default/leases", json=body)
+        assert refused.json()["message"].endswith(
+            "cannot unmarshal number into Go struct field ObjectMeta.metadata.creationTimestamp of type string"
+        )
+
+
+async def test_every_version_of_a_kind_reads_the_revision_of_a_get() -> None:
+    scalers = "namespaces/default/horizontalpodautoscalers"
+    spec = {"maxReplicas": 1, "scaleTargetRef": {"kind": "Deployment", "name": "d"}}
+    async with served() as (_, client):
+        made = await client.post(
+            f"/apis/autoscaling/v2/{scalers}", json={"metadata": {"name": "a"}, "spec": spec}
+        )
+        assert made.status_code == MADE
+        for version in ("v1", "v2", "v2beta2"):
+            refused = await client.get(f"/apis/autoscaling/{version}/{scalers}/a?resourceVersion=x")
+            assert refused.status_code == BROKEN
+
+
+async def test_a_flow_schema_with_a_condition_without_status_does_not_end_the_server() -> None:
+    schemas = "/apis/flowcontrol.apiserver.k8s.io/v1beta2/flowschemas"
+    spec = {"priorityLevelConfiguration": {"name": "none"}, "matchingPrecedence": 500}
+    async with served() as (cluster, client):
+        await passed(cluster)
+        made = await client.post(schemas, json={"metadata": {"name": "a"}, "spec": spec})
+        await passed(cluster)
+        status = json.dumps({"status": {"conditions": [{"type": "Dangling"}]}})
+        patched = await client.patch(f"{schemas}/a/status", content=status, headers=MERGE)
+        assert (made.status_code, patched.status_code) == (MADE, OK)
+        await passed(cluster)
+        (condition,) = (await client.get(f"{schemas}/a")).json()["status"]["conditions"]
+        assert (condition["type"], condition["status"]) == ("Dangling", "True")

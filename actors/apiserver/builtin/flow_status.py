@@ -48,7 +48,9 @@ class Dangling:
             level = level_of(schema)
             wanted = dangling(level, level in levels, self._ctx.wall_us())
             found = (schema.get("status") or {}).get("conditions") or ()
-            if not any(one["type"] == "Dangling" and one["status"] == wanted["status"] for one in found):
+            if not any(
+                one.get("type") == "Dangling" and one.get("status") == wanted["status"] for one in found
+            ):
                 self._write(schema, wanted)
 
     def _all(self, plural: str) -> list[Obj]:

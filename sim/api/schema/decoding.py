@@ -147,7 +147,10 @@ def _typed(resource: Resource, value: Json, text: str, directive: str) -> Obj:
     other = other or (group == resource.group and short in _UNSERVED.get(kind, ()))
     # What cannot be converted is refused for that, with problems or without.
     noticed = directive if kind == resource.kind else IGNORE
-    problems = _read_as(group, short, kind, value, cannot, noticed)
+    name = definition_name(group, short, kind)
+    if not name and kind == resource.kind and other:  # nearly the same form, in another version
+        name = resource.schema.name
+    problems = _read_as(name, kind, value, cannot, noticed)
     if kind == resource.kind and (other or registered):
         raise DecodeError(
             f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})",
@@ -156,11 +159,12 @@ def _typed(resource: Resource, value: Json, text: str, directive: str) -> Obj:
     raise DecodeError(cannot + _foreign(resource, version, kind, registered))
 
 
-def _read_as(group: str, version: str, kind: str, value: Obj, cannot: str, directive: str) -> list[str]:
+def _read_as(name: str, kind: str, value: Obj, cannot: str, directive: str) -> list[str]:
     """The messages about a body of a kind that it is not meant to be.  Raises DecodeError for a
     value of a wrong type, and in `Strict` for a problem.
+
+    name: of the kind's definition, "" if there is none
     """
-    name = definition_name(group, version, kind)
     if not name:
         return []
     made, problems = conform(schema_of(name), value, kind)

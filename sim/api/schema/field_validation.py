@@ -320,8 +320,8 @@ class _Walk:
             return value if isinstance(value, str) else self._int_of_either(node, value, field)
         if kind in ("time", "micro-time"):
             if not isinstance(value, str):
-                wrong = self._wrong(value, field, "string")
-                raise _Refused(self._alone(str(wrong))) if self.converted else wrong
+                wrong = str(self._wrong(value, field, "string"))
+                raise _Refused(self._alone(wrong) if self.converted else wrong)
             try:
                 return read_time(value, kind == "micro-time")
             except ValueError as error:

@@ -19,7 +19,7 @@ from sim.api.crd.served import CustomResource
 from sim.api.raw_text import with_text
 from sim.api.schema import decoding
 from sim.api.schema import field_validation as fieldvalidation
-from sim.api.schema.json_text import go_quote, parse
+from sim.api.schema.json_text import go_quote, parse, parse_noting_twice
 from sim.api.schema.resource import Resource
 from sim.api.status import invalid
 from sim.api.types import Json, Obj
@@ -126,7 +126,7 @@ def conform(call: Call, resource: Resource, obj: Obj, patched: Patched) -> Obj:
         )
         wrong = patched.wrong or ("" if patched.converted else _kind_error(resource, obj))
         if not wrong and isinstance(made, fieldvalidation.DecodeError):
-            wrong = made.message
+            wrong = made.message if patched.converted else _first_by_text(resource, patched, made.message)
             if patched.converted and wrong.startswith("illegal base64"):
                 wrong = f"error decoding from json: {wrong}"  # converter.go: sliceFromUnstructured
         wrong = wrong or _misread(resource, made)
@@ -144,6 +144,16 @@ def conform(call: Call, resource: Resource, obj: Obj, patched: Patched) -> Obj:
         return made  # validation judges its apiVersion and kind
     typed = {"apiVersion": resource.api_version, "kind": resource.kind}
     return {**typed, **made, **typed}
+
+
+def _first_by_text(resource: Resource, patched: Patched, found: str) -> str:
+    """The error of the first wrong value of a patched object in the order of its text.
+
+    found: the first one in the order of the object
+    """
+    value = parse_noting_twice(patched.shown(), exact=True)
+    made, _ = fieldvalidation.conform(resource.schema, value, resource.kind)
+    return made.message if isinstance(made, fieldvalidation.DecodeError) else found
 
 
 def _kind_error(resource: Resource, obj: Json) -> str:

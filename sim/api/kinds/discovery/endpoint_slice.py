@@ -60,8 +60,9 @@ def _validate_create(obj: Obj) -> Errors:
 
 def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = object_meta(new["metadata"], True, text.subdomain)
-    if new.get("endpoints") is not old.get("endpoints") or new.get("ports") is not old.get("ports"):
-        same_type = new.get("addressType") == old.get("addressType")
+    same_type = new.get("addressType") == old.get("addressType")
+    changed = any(new.get(field) is not old.get(field) for field in ("endpoints", "ports"))
+    if changed or not same_type:
         errors += _slice_errors(new, identities(old.get("endpoints") or ()) if same_type else frozenset())
     return errors + immutable("addressType", new.get("addressType"), old.get("addressType"))
 

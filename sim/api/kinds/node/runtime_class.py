@@ -6,7 +6,7 @@ Mirrors  kubernetes v1.25 pkg/apis/node/validation/validation.go,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
@@ -15,6 +15,7 @@ from sim.api.kinds.common.errors import Errors, duplicate, immutable, invalid
 from sim.api.kinds.common.fill import amounts, within
 from sim.api.kinds.common.metadata import labels, object_meta, object_meta_update
 from sim.api.kinds.common.pods.affinity import tolerations
+from sim.api.kinds.common.pods.warnings import replaced_node_labels
 from sim.api.kinds.common.resources import requirements
 from sim.api.kinds.kind import Cells, Kind, Row, Strategy
 from sim.api.objects import name_of
@@ -54,6 +55,13 @@ def _validate_update(new: Obj, old: Obj) -> Errors:
     return errors + immutable("handler", new.get("handler"), old.get("handler"))
 
 
+def _client_warnings(obj: Obj, _old: Obj | None, names: Names) -> Iterator[str]:
+    known = replaced_node_labels(names)
+    for key in sorted((obj.get("scheduling") or {}).get("nodeSelector") or ()):
+        if key in known:
+            yield f"scheduling.nodeSelector: {known[key]}"
+
+
 def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
     return [name_of(obj), obj.get("handler", ""), age(obj, now_us)]
 
@@ -64,6 +72,7 @@ KIND = Kind(
     defaults=_fill_defaults,
     validate_create=_validate_create,
     validate_update={"": _validate_update},
+    client_warnings=_client_warnings,
     columns=(NAME, "Handler=handler", AGE),
     cells=_cells,
 )

@@ -159,7 +159,9 @@ def _fixed(made: Obj, fresh: bool) -> Obj:
         return made
     spec = {k: v for k, v in (made.get("spec") or {}).items() if k not in _SCHEDULING}
     affinity = {k: v for k, v in (spec.pop("affinity", None) or {}).items() if k != "nodeAffinity"}
-    return {"spec": {**spec, "affinity": affinity}}
+    given = made.get("metadata") or {}
+    metadata = {k: v for k, v in given.items() if k not in ("labels", "annotations")}
+    return {"metadata": metadata, "spec": {**spec, "affinity": affinity}}
 
 
 def status_job(new: Obj, old: Obj) -> Errors:

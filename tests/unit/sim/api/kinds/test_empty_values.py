@@ -11,6 +11,7 @@ from tests.unit.sim.api.kinds.test_validation_rules import created, updated
 from tests.unit.sim.api.kinds.writes import NAMING, SCHEME
 
 TYPES = "may not specify more than 1 volume type"
+SPEC = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
 CONTAINER = {"name": "c", "image": "i", "terminationMessagePolicy": "File", "imagePullPolicy": "Always"}
 
 
@@ -78,3 +79,22 @@ def test_each_source_of_a_projection_is_checked_before_their_number() -> None:
 def test_an_event_without_component_shows_its_host_after_a_comma() -> None:
     event = {"metadata": {"name": "e"}, "source": {"host": "h"}}
     assert ", h" in cells(SCHEME.resource("events"), event, 0, NAMING)
+
+
+def test_of_the_metadata_of_a_suspended_job_only_labels_and_annotations_may_change() -> None:
+    def job(**metadata: Any) -> dict[str, Any]:
+        template = {"metadata": {"labels": {"a": "b"}, **metadata}, "spec": SPEC}
+        selector = {"manualSelector": True, "selector": {"matchLabels": {"a": "b"}}}
+        return {"spec": {"suspend": True, "template": template, **selector}}
+
+    assert updated("jobs", job(), job(annotations={"x": "y"})) == []
+    (error,) = updated("jobs", job(), job(namespace="n"))
+    assert error.startswith("spec.template: Invalid value: core.PodTemplateSpec{")
+
+
+def test_a_slice_that_loses_its_address_type_is_checked_as_a_whole() -> None:
+    before = {"addressType": "IPv4", "endpoints": []}
+    assert updated("endpointslices", before, {**before, "addressType": ""}) == [
+        "addressType: Required value",
+        'addressType: Invalid value: "": field is immutable',
+    ]
