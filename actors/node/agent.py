@@ -4,8 +4,8 @@ Turns a `Machine` and clients into `main(ctx)`, a plain function that sets up ca
 so that thousands of agents cost no task.  The state of an incarnation is lost with it; what must
 survive (containers, images) belongs to the machine.
 
-The parts of the agent use it by narrow protocols, which are defined beside each part; only this
-module imports all of them.
+The parts of the agent see it by the protocols `Agent` (`runtime.ports`), `HeartbeatAgent` and
+`PodAgent`; only this module imports all of them.
 
 Holds: a steady node runs one event per lease renewal and one status pass per five minutes; a steady
 pod none.
@@ -23,13 +23,14 @@ from collections.abc import Callable, Mapping
 from sys import intern
 
 from actors.node.backoff import Backoff
+from actors.node.clients import NodeClients
 from actors.node.heartbeat.leases import Leases
 from actors.node.heartbeat.node_loop import NodeLoop
 from actors.node.heartbeat.node_status import HEALTHY, Health, host_address
 from actors.node.heartbeat.runtime_health import RuntimeHealth
 from actors.node.heartbeat.shutdown import NOT_READY, REFUSAL, Shutdown
 from actors.node.pod_spec import Requests, is_critical, requests_of
-from actors.node.pod_work import FINISHED
+from actors.node.pod_work import FINISHED, Override
 from actors.node.pods.admit import (
     Used,
     refuse,
@@ -46,7 +47,7 @@ from actors.node.pods.sandboxes import apply_behaviour
 from actors.node.pods.status_manager import StatusManager
 from actors.node.pods.worker import Worker
 from actors.node.pressure.eviction import Evictor
-from actors.node.requests import Api, Clients, user_of
+from actors.node.requests import Api, user_of
 from actors.node.runtime.container_gc import ContainerGC
 from actors.node.runtime.containers import PodRuntime
 from actors.node.runtime.image_gc import ImageGC
@@ -54,6 +55,7 @@ from actors.node.runtime.images import Images
 from actors.node.runtime.log_rotation import LogRotation
 from actors.node.runtime.logs import container_log
 from actors.node.runtime.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine
+from actors.node.runtime.ports import NodePod
 from actors.node.sources.api_source import Source
 from actors.node.sources.manifests import Manifests
 from actors.node.sources.mirrors import Mirrors
@@ -82,7 +84,7 @@ NO_REFERENCE: tuple[tuple[str, str, str], Obj] = ("", "", ""), {}
 
 def node_agent_main(
     machine: Machine,
-    clients: Clients,
+    clients: NodeClients,
     options: NodeAgentOptions,
     names: Names,
     drivers: StorageDrivers = NO_DRIVERS,
@@ -114,7 +116,7 @@ class NodeAgent:
         self,
         ctx: Context,
         machine: Machine,
-        clients: Clients,
+        clients: NodeClients,
         options: NodeAgentOptions,
         names: Names,
         drivers: StorageDrivers = NO_DRIVERS,
@@ -140,28 +142,29 @@ class NodeAgent:
         self.workers: dict[str, Worker] = {}
         self.used = Used()
         self.restarts = Backoff()
-        self.images = Images(self)
+        self.loop = SyncLoop(self)
+        self.preemption = Preemption(self, self.used)
+        self.kills = Kills(self)
+        self.image_gc, self.log_rotation = ImageGC(self), LogRotation(self)
+        self.images = Images(self, self.image_gc)
         self.references = References(self)
         self.volumes = VolumeManager(self, drivers)
-        self.container_gc = ContainerGC(self)
-        self.image_gc, self.log_rotation = ImageGC(self), LogRotation(self)
-        self.evictor = Evictor(self)
+        self.container_gc = ContainerGC(self, self.image_gc, self.preemption.holds)
+        self.evictor = Evictor(self, self.container_gc, self.image_gc)
         self.statuses = StatusManager(ctx, self.api)
-        self.mirrors, self.manifests = Mirrors(self), Manifests(self)
+        self.mirrors = Mirrors(self, self.statuses.retarget)
+        self.manifests = Manifests(self, self.loop, self.mirrors, self.preemption.drop)
         self.sources_ready = False
         self._pods_started = False
         self._reference = (
             NO_REFERENCE  # the pod and container of the last event, which often is that of the next
         )
-        self.loop = SyncLoop(self)
         self.runtime = RuntimeHealth(self)
-        self.shutdown = Shutdown(self)
-        self.preemption = Preemption(self)
-        self.kills = Kills(self)
         self.housekeeping = Housekeeping(self)
         self.node_loop = NodeLoop(self, heartbeat)
-        clients_of_lease = (self.heartbeats, heartbeat)
-        self.leases = Leases(ctx, clients_of_lease, name, options, self, self.spec.lease_jitter)
+        self.shutdown = Shutdown(self, self.node_loop)
+        clients_of_lease, jitter = (self.heartbeats, heartbeat), self.spec.lease_jitter
+        self.leases = Leases(ctx, clients_of_lease, name, options, self.node_uid, self.node_unknown, jitter)
         node_handlers = (self._nodes_set, self._node_event, self.node_unknown)
         self._nodes = Source(ctx, self.api, "nodes", f"metadata.name={name}", self.dice, node_handlers)
         pod_handlers = (self._pods_set, self._pod_event, self.node_unknown)
@@ -225,6 +228,11 @@ class NodeAgent:
         """The newest Node object; empty before the first."""
         return self.node_loop.node
 
+    @property
+    def registered(self) -> bool:
+        """True once the API holds the Node object."""
+        return self.node_loop.registered
+
     def node_uid(self) -> str:
         """The Node's uid; "" before the first Node object."""
         return str(self.node["metadata"]["uid"]) if self.node else ""
@@ -242,6 +250,10 @@ class NodeAgent:
     def volumes_changed(self) -> None:
         """The volumes in use have changed: the next status pass reports them."""
         self.node_loop.list_volumes(self.volumes.in_use())
+
+    def images_changed(self) -> None:
+        """The machine holds other images: the next status pass reports them."""
+        self.node_loop.list_images()
 
     def node_changed(self) -> None:
         """The health that the node's status shows has changed."""
@@ -494,6 +506,10 @@ class NodeAgent:
         entry.reclaimed = not unsure
         self.statuses.set(worker.uid, {"conditions": [], **status})
 
+    def pod_returns(self, uid: str) -> bool:
+        """True if a static pod is to start again when its worker has finished."""
+        return self.manifests.returns(uid)
+
     def pod_removed(self, uid: str) -> None:
         """Kill what runs of a pod that its source no longer has.
 
@@ -532,6 +548,12 @@ class NodeAgent:
             self.image_gc.remove(uid)  # its dead containers are removed at once
         if worker.removed:
             self._forget(uid)
+
+    def end_pod(
+        self, worker: NodePod, override: Override, then: Callable[[bool], None], grace_s: int | None = None
+    ) -> None:
+        """End a pod; `then` is called once, with True if the pod ended in time."""
+        self.kills.end(worker, override, then, grace_s)
 
     def _forget(self, uid: str) -> None:
         self.workers.pop(uid, None)

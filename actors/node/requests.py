@@ -6,13 +6,11 @@ client's `call`. Nothing here retries or keeps state: the reply goes to the call
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
-from sim.api.store import Item
 from sim.api.types import EMPTY, Obj, Reply, Request, UserInfo
-from sim.client.fast.lease_renewal import Rhythm
-from sim.client.fast.read_modify_write import Leg
+from sim.client.rest.client import Client
 from sim.ident import Names
 from sim.kernel.actor import Context
 from sim.kernel.network import Purpose
@@ -24,153 +22,6 @@ MERGE_PATCH = "application/merge-patch+json"
 def user_of(names: Names, node: str) -> UserInfo:
     """The user that a node's agent authenticates as."""
     return UserInfo(names.node_user(node), (names.group_nodes, names.group_authenticated))
-
-
-class Caller(Protocol):
-    """The part of a client that the agent uses."""
-
-    def call(self, request: Request, on_reply: OnReply) -> None:
-        """Send a request; the callback gets the reply."""
-        ...
-
-    def exchanges(self, resource: str, name: str = "", *, purpose: int = 0) -> Exchanges:
-        """Calls about one object of a resource, or about any if no name is given.
-
-        purpose: what the requests are for, which keys their random draws
-        """
-        ...
-
-
-class Beat(Protocol):
-    """A periodic rewrite of one field, with one kernel event each.
-
-    See `sim.client.fast.lease_renewal`.
-    """
-
-    @property
-    def lot(self) -> int:
-        """The random draw of the rewrite that is planned."""
-        ...
-
-    def schedule(self, alone: bool = True) -> None:
-        """Plan the next rewrite.
-
-        alone: True if the next rewrite changes nothing but the field
-        """
-        ...
-
-    def taken(self) -> Item | None:
-        """The object as the last rewrite left it; None if no fast path wrote it."""
-        ...
-
-
-class Folded(Protocol):
-    """Calls about one object for which a server may have a fast path.
-
-    See `sim.client.fast.coalesced_calls.FoldedCalls`.
-    """
-
-    def call(
-        self,
-        serve: Callable[[Any], tuple[Item, int] | None],
-        request: Callable[[], Request],
-        on_reply: OnReply,
-        timeout_us: int = 0,
-        quiet: bool = False,
-    ) -> None:
-        """Send a call, by the fast path if that is open."""
-        ...
-
-    def claim(self) -> bool:
-        """True if the last call is over and its reply need not be delivered."""
-        ...
-
-
-class Exchanges(Folded, Protocol):
-    """Reads and the writes that follow from them.
-
-    See `sim.client.fast.read_modify_write.Exchange`.
-    """
-
-    @property
-    def read_us(self) -> int:
-        """When the reply to the read under way arrives; `NEVER_US` without one."""
-        ...
-
-    def read_modify_write(
-        self,
-        read: Leg,
-        compose: Callable[[Item, int], bool],
-        write: Leg,
-        told: Callable[[Item, int], None],
-    ) -> bool:
-        """Read, compose and write; False if the callback of the read continues."""
-        ...
-
-    def over(self) -> bool:
-        """True if the reply to the last write has arrived."""
-        ...
-
-    def plan(self) -> None:
-        """Deliver the reply to the call under way as an event."""
-        ...
-
-
-class HeartbeatCaller(Caller, Protocol):
-    """The client of heartbeats, which is not rate limited and may use the server's fast paths."""
-
-    def heartbeat(
-        self,
-        resource: str,
-        namespace: str,
-        name: str,
-        path: tuple[str, ...],
-        rhythm: Rhythm,
-        missed: Callable[[], None],
-        composed: Callable[[int], tuple[Request, OnReply]],
-    ) -> Beat:
-        """The periodic rewrite of the field at `path`.
-
-        missed: runs when a rewrite needs ordinary requests
-        composed: the request that was sent when the wall clock showed a time, and its callback
-        """
-        ...
-
-
-class Recorder(Protocol):
-    """Records the events of one agent incarnation."""
-
-    def event(
-        self,
-        obj: Obj,
-        event_type: str,
-        reason: str,
-        message: str,
-        *,
-        annotations: Mapping[str, str] | None = None,
-    ) -> None:
-        """Record an event about the object that the reference `obj` names."""
-        ...
-
-    def tidy(self) -> None:
-        """Release memory that is no longer used."""
-        ...
-
-
-class Clients(Protocol):
-    """Makes the API clients and the event recorder of an agent; the composition root provides it."""
-
-    def main(self, ctx: Context, node: str, qps: int, burst: int) -> Caller:
-        """The rate-limited client for pods and for the registration of the node."""
-        ...
-
-    def heartbeat(self, ctx: Context, node: str, timeout_us: int) -> HeartbeatCaller:
-        """The client of heartbeats, which is not rate limited."""
-        ...
-
-    def recorder(self, ctx: Context, node: str, qps: int, burst: int) -> Recorder:
-        """The recorder of events, which has a rate limit of its own."""
-        ...
 
 
 class Api:
@@ -188,7 +39,7 @@ class Api:
         "storage",
     )
 
-    def __init__(self, ctx: Context, client: Caller, user: UserInfo, names: Names) -> None:
+    def __init__(self, ctx: Context, client: Client, user: UserInfo, names: Names) -> None:
         self._kernel = ctx.kernel
         self.call = client.call
         self.exchanges = client.exchanges

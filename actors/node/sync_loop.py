@@ -14,11 +14,10 @@ Differs  the backlog is unbounded and loses nothing; upstream's channels fill up
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
-from actors.node.pods.ports import SleepingPod
-from sim.kernel.actor import Context
+from actors.node.runtime.ports import Agent, NodePod
 from sim.kernel.causes import caused_by
 from sim.units import MS, SECOND
 
@@ -39,44 +38,6 @@ def retry_at(since_us: int, at_us: int) -> int:
     return retry_us
 
 
-class RuntimeState(Protocol):
-    """The container runtime as its last checks showed it."""
-
-    @property
-    def silent(self) -> bool:
-        """True while calls that change nothing get no answer."""
-        ...
-
-    def failed(self) -> bool:
-        """True while the runtime has an error other than that of the network."""
-        ...
-
-
-class Owner(Protocol):
-    """What the sync loop uses of the node agent."""
-
-    ctx: Context
-
-    @property
-    def now_us(self) -> int:
-        """The kernel's time."""
-        ...
-
-    @property
-    def runtime(self) -> RuntimeState:
-        """The container runtime."""
-        ...
-
-    @property
-    def workers(self) -> Mapping[str, SleepingPod]:
-        """The workers of all pods, by uid."""
-        ...
-
-    def tick_after(self, at_us: int) -> int:
-        """The first tick of the sync loop strictly after an instant."""
-        ...
-
-
 class SyncLoop:
     """The sync loop of one agent incarnation.
 
@@ -89,13 +50,13 @@ class SyncLoop:
 
     __slots__ = ("_agent", "_backlog", "_due_us", "_since_us", "_sleeping", "_unanswered")
 
-    def __init__(self, agent: Owner) -> None:
+    def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._since_us = -1
         self._due_us = -1
         self._backlog: list[tuple[int, Callable[..., None], tuple[Any, ...]]] = []
-        self._sleeping: dict[str, SleepingPod] = {}
-        self._unanswered: dict[str, SleepingPod] = {}
+        self._sleeping: dict[str, NodePod] = {}
+        self._unanswered: dict[str, NodePod] = {}
 
     @property
     def asleep(self) -> bool:
@@ -106,11 +67,11 @@ class SyncLoop:
         """True while no worker may begin anything, also because the runtime does not answer."""
         return self.asleep or self._agent.runtime.silent
 
-    def resume_later(self, worker: SleepingPod) -> None:
+    def resume_later(self, worker: NodePod) -> None:
         """Wake the worker when the loop continues."""
         self._sleeping[worker.uid] = worker
 
-    def answer_later(self, worker: SleepingPod) -> None:
+    def answer_later(self, worker: NodePod) -> None:
         """Call `answered` of the worker when the runtime answers."""
         self._unanswered[worker.uid] = worker
 
@@ -150,8 +111,7 @@ class SyncLoop:
         at its own.
         """
         for worker in self._agent.workers.values():
-            for probe in worker.probes:
-                probe.replan()
+            worker.replan_probes()
         self._agent.ctx.call_at_us(self._agent.tick_after(self._agent.now_us), self._replan_workers)
 
     def _replan_workers(self, _: object) -> None:

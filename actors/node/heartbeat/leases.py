@@ -12,11 +12,12 @@ Mirrors  component-helpers apimachinery/lease/controller.go (v1.25): renewal eve
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
 
-from actors.node.requests import Api, HeartbeatCaller, OnReply
+from actors.node.requests import Api, OnReply
 from sim.api.types import NOT_FOUND, Obj, Reply, Request
 from sim.client.fast.lease_renewal import ALIGNED, Rhythm
+from sim.client.rest.client import Client
 from sim.kernel.actor import Context
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import MS, SECOND, format_micro_time
@@ -26,18 +27,6 @@ BACKOFF_US = 100 * MS
 BACKOFF_MAX_US = 7 * SECOND
 RENEW_SHARE = 4  # nodeLeaseRenewIntervalFraction 0.25
 JITTER_PERCENT = 4  # leaseJitter 0.04
-
-
-class Owner(Protocol):
-    """What the lease uses of the node agent."""
-
-    def node_uid(self) -> str:
-        """The Node's uid; "" before the first Node object."""
-        ...
-
-    def node_unknown(self) -> None:
-        """A renewal failed: the agent does not know the stored state of the node."""
-        ...
 
 
 class Leases:
@@ -50,17 +39,18 @@ class Leases:
     """
 
     __slots__ = (
-        "_api", "_backoff_us", "_beat", "_ctx", "_duration_s", "_lease", "_name", "_owner", "_period_us",
+        "_api", "_backoff_us", "_beat", "_ctx", "_duration_s", "_lease", "_name", "_node_uid", "_node_unknown", "_period_us",
         "_tries", "_version", "healthy",
     )  # fmt: skip
 
     def __init__(
         self,
         ctx: Context,
-        clients: tuple[Api, HeartbeatCaller],
+        clients: tuple[Api, Client],
         name: str,
         options: NodeAgentOptions,
-        owner: Owner,
+        node_uid: Callable[[], str],
+        node_unknown: Callable[[], None],
         jitter: bool = True,
     ) -> None:
         self._ctx = ctx
@@ -68,7 +58,7 @@ class Leases:
         self._name = name
         self._duration_s = options.node_lease_duration_s
         self._period_us = self._duration_s * SECOND // RENEW_SHARE
-        self._owner = owner
+        self._node_uid, self._node_unknown = node_uid, node_unknown
         jitter_us = self._period_us * JITTER_PERCENT // 100 if jitter else ALIGNED
         rhythm = Rhythm(self._period_us, jitter_us, ctx.stream("lease").getrandbits(64))
         self._lease: Obj | None = None
@@ -155,7 +145,7 @@ class Leases:
 
     def _renewed_lease(self, base: Obj, wall_us: int) -> Obj:
         lease = {**base, "spec": {**base["spec"], "renewTime": format_micro_time(wall_us)}}
-        uid = self._owner.node_uid()
+        uid = self._node_uid()
         if uid and not base["metadata"].get("ownerReferences"):
             lease["metadata"] = {**base["metadata"], "ownerReferences": self._owners(uid)}
         return lease
@@ -195,7 +185,7 @@ class Leases:
             return
         if self.healthy:
             self.healthy = False
-            self._owner.node_unknown()
+            self._node_unknown()
         self._tries += 1
         # Five attempts, and five more with the lease as read after them.
         if self._tries == 2 * TRIES:

@@ -34,11 +34,11 @@ from actors.node.heartbeat.node_status import (
     status_patch,
     without_extended,
 )
-from actors.node.heartbeat.ports import Owner
-from actors.node.requests import HeartbeatCaller
+from actors.node.heartbeat.ports import HeartbeatAgent
 from sim.api.objects import is_ready
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request
+from sim.client.rest.client import Client
 from sim.kernel.causes import caused_by
 from sim.kernel.dice import MASK, Dice, mix
 from sim.kernel.network import Purpose
@@ -94,7 +94,7 @@ class NodeLoop:
         "registered",
     )  # fmt: skip
 
-    def __init__(self, agent: Owner, client: HeartbeatCaller) -> None:
+    def __init__(self, agent: HeartbeatAgent, client: Client) -> None:
         self._agent = agent
         self._calls = client.exchanges("nodes", agent.spec.name, purpose=Purpose.NODE_REPORT)
         self._seed = agent.ctx.stream("status").getrandbits(64)

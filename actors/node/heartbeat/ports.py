@@ -1,4 +1,4 @@
-"""What the node loop uses of the node agent."""
+"""The node agent as the parts of its heartbeat see it."""
 
 from __future__ import annotations
 
@@ -6,35 +6,16 @@ from typing import Protocol
 
 from actors.node.heartbeat.node_status import Health
 from actors.node.requests import Api
-from actors.node.runtime.ports import Host
-from actors.node.runtime.profile import NodeSpec
-from sim.ident import Names
+from actors.node.runtime.ports import Agent
 
 
-class RuntimeState(Protocol):
-    """The container runtime."""
+class HeartbeatAgent(Agent, Protocol):
+    """The agent with what only the node loop and the view of the runtime use.
 
-    def texts_change(self) -> bool:
-        """True while the texts of the runtime's errors change as time passes."""
-        ...
-
-
-class Owner(Host, Protocol):
-    """What the node loop uses of the node agent.
-
-    api: the rate-limited client, for the registration; heartbeats: the client for the status
+    heartbeats: the client for the status
     """
 
-    spec: NodeSpec
-    names: Names
-    api: Api
     heartbeats: Api
-    host_ip: str
-
-    @property
-    def runtime(self) -> RuntimeState:
-        """The container runtime."""
-        ...
 
     def health(self) -> Health:
         """What the node's conditions are computed from."""
@@ -48,10 +29,22 @@ class Owner(Host, Protocol):
         """The Node object is stored now."""
         ...
 
-    def node_event(self, reason: str, text: str = "", type_: str = "Normal") -> None:
-        """Record an event about the node."""
-        ...
-
     def tidy(self) -> None:
         """Release memory that is no longer used."""
+        ...
+
+    def runtime_silent(self) -> None:
+        """Calls that change nothing get no answer from the runtime from now on."""
+        ...
+
+    def runtime_answered(self) -> None:
+        """Calls that change nothing are answered by the runtime again."""
+        ...
+
+    def runtime_up(self) -> None:
+        """The runtime is ready for the first time."""
+        ...
+
+    def runtime_checked(self) -> None:
+        """The errors of the runtime may have changed."""
         ...

@@ -17,10 +17,8 @@ Differs  a slow disk delays relists and no checks.  A status pass does not read 
 
 from __future__ import annotations
 
-from typing import Protocol
-
+from actors.node.heartbeat.ports import HeartbeatAgent
 from actors.node.runtime.machine import SLOW_RUNTIME
-from actors.node.runtime.ports import Host
 from sim.kernel.causes import caused_by
 from sim.units import MINUTE, SECOND, format_duration
 
@@ -126,30 +124,6 @@ class Relists:
         return min([late_us, *ends] if late_us > now_us else ends, default=None)
 
 
-class Owner(Host, Protocol):
-    """What the view of the runtime uses of the node agent."""
-
-    def runtime_silent(self) -> None:
-        """Calls that change nothing get no answer from now on."""
-        ...
-
-    def runtime_answered(self) -> None:
-        """Calls that change nothing are answered again."""
-        ...
-
-    def runtime_up(self) -> None:
-        """The runtime is ready for the first time."""
-        ...
-
-    def runtime_checked(self) -> None:
-        """The errors of the runtime may have changed."""
-        ...
-
-    def consider_pressure(self) -> None:
-        """Plan again what depends on the use of memory, disks and process numbers."""
-        ...
-
-
 class RuntimeHealth:
     """One agent incarnation's view of the runtime.
 
@@ -167,7 +141,7 @@ class RuntimeHealth:
         "_unanswered_since_us", "error", "network_error", "relists", "up",
     )  # fmt: skip
 
-    def __init__(self, agent: Owner) -> None:
+    def __init__(self, agent: HeartbeatAgent) -> None:
         self._agent = agent
         self._began_us = agent.now_us
         self._checking = False

@@ -13,14 +13,13 @@ Differs  the operating system's own limit for delays of a shutdown is always lon
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
 
+from actors.node.heartbeat.node_loop import NodeLoop
 from actors.node.pod_spec import priority_of
-from actors.node.pod_work import SYNC, TERMINATING, KillablePod, Killer
-from sim.kernel.actor import Context
-from sim.options.node_agent import NodeAgentOptions
+from actors.node.pod_work import SYNC, TERMINATING
+from actors.node.runtime.ports import Agent, NodePod
 from sim.units import SECOND
 
 EVENT = "Shutdown"
@@ -41,55 +40,6 @@ def grace_s(spec_s: int | None, group_us: int) -> int:
     return group_s if spec_s is None else min(spec_s, group_s)
 
 
-class RuntimeState(Protocol):
-    """The container runtime.  up: True once it was ready."""
-
-    up: bool
-
-
-class StatusLoop(Protocol):
-    """The loop that writes the node's status."""
-
-    def run_extra_pass(self) -> None:
-        """Write the status outside of the loop's rhythm."""
-        ...
-
-
-class Owner(Protocol):
-    """What the shutdown manager uses of the node agent."""
-
-    ctx: Context
-    options: NodeAgentOptions
-
-    @property
-    def runtime(self) -> RuntimeState:
-        """The container runtime."""
-        ...
-
-    @property
-    def node_loop(self) -> StatusLoop:
-        """The loop that writes the node's status."""
-        ...
-
-    @property
-    def workers(self) -> Mapping[str, KillablePod]:
-        """The workers of all pods, by uid."""
-        ...
-
-    @property
-    def kills(self) -> Killer:
-        """Ends pods."""
-        ...
-
-    def node_event(self, reason: str, text: str = "", type_: str = "Normal") -> None:
-        """Record an event about the node."""
-        ...
-
-    def node_changed(self) -> None:
-        """The node's health has changed."""
-        ...
-
-
 class Shutdown:
     """The shutdown manager of one agent incarnation.
 
@@ -99,15 +49,15 @@ class Shutdown:
     _group: the index of the present group; -1 while no pods are being ended
     """
 
-    __slots__ = ("_agent", "_cancelled", "_done", "_group", "_groups", "_running", "active")
+    __slots__ = ("_agent", "_cancelled", "_done", "_group", "_groups", "_node_loop", "_running", "active")
 
-    def __init__(self, agent: Owner) -> None:
-        self._agent = agent
+    def __init__(self, agent: Agent, node_loop: NodeLoop) -> None:
+        self._agent, self._node_loop = agent, node_loop
         self.active = False
         self._cancelled = False
         self._done: Callable[[], None] | None = None
-        self._groups: list[list[KillablePod]] = []
-        self._running: list[KillablePod] = []
+        self._groups: list[list[NodePod]] = []
+        self._running: list[NodePod] = []
         self._group = -1
 
     def begin(self, done: Callable[[], None]) -> None:
@@ -122,18 +72,18 @@ class Shutdown:
         if not self.active:
             self.active = True
             agent.node_event(EVENT, "Shutdown manager detected shutdown event")
-            agent.node_loop.run_extra_pass()
+            self._node_loop.run_extra_pass()
             self._group = -1
             self._groups = self._by_priority()
             self._next_group(-1)
 
-    def _by_priority(self) -> list[list[KillablePod]]:
+    def _by_priority(self) -> list[list[NodePod]]:
         """The pods of each group.
 
         Quirk: a pod that ends by itself before its group's turn is waited for as if it ran.
         """
         groups = self._agent.options.shutdown_groups
-        found: list[list[KillablePod]] = [[] for _ in groups]
+        found: list[list[NodePod]] = [[] for _ in groups]
         for worker in self._agent.workers.values():
             if worker.state in (SYNC, TERMINATING) and not worker.removed:
                 found[group_of(groups, priority_of(worker.pod))].append(worker)
@@ -166,7 +116,7 @@ class Shutdown:
                 for worker in list(self._running):
                     own = worker.pod["spec"].get("terminationGracePeriodSeconds")
                     then = partial(self._ended, worker)
-                    agent.kills.end(worker, OVERRIDE, then, grace_s=grace_s(own, group_us))
+                    agent.end_pod(worker, OVERRIDE, then, grace_s(own, group_us))
                 agent.ctx.call_later_us(group_us, self._next_group, group)
                 return
         self._group, self._running = -1, []
@@ -175,7 +125,7 @@ class Shutdown:
         elif self._done is not None:
             self._done()
 
-    def _ended(self, worker: KillablePod, _: bool) -> None:
+    def _ended(self, worker: NodePod, _: bool) -> None:
         """The pod runs no more, or its time is over."""
         if worker in self._running:
             self._running.remove(worker)

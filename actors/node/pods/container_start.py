@@ -10,7 +10,6 @@ Mirrors  pkg/kubelet/kuberuntime/kuberuntime_container.go: startContainer; kuber
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from actors.node.pod_work import Work
 from actors.node.pods.fault_records import met_first
@@ -25,17 +24,8 @@ from sim.api.types import Obj
 from sim.kernel.causes import caused_by
 
 
-class StartingPod(PodWorker, Protocol):
-    """A pod worker as seen by the start of a container.
-
-    made_us: when a sandbox or container was made that no relist has shown yet; -1 for none
-    """
-
-    made_us: int
-
-
 def start_container(
-    worker: StartingPod,
+    worker: PodWorker,
     spec: Obj,
     ended: Mapping[str, Container],
     *,

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
-from actors.node.pod_work import FINISHED, TERMINATED, KillablePod
-from sim.api.types import Obj
-from sim.kernel.actor import Context
+from actors.node.pod_work import FINISHED, TERMINATED, Override
+from actors.node.runtime.ports import Agent, NodePod
 from sim.units import SECOND
 
 WAIT_MIN_US = 10 * SECOND  # pod_workers.go: killPodNow, minTimeout
@@ -32,18 +30,8 @@ def wait_us(grace_s: int) -> int:
 class Kill:
     """One request.  then: gets True if the pod ended in time."""
 
-    worker: KillablePod
+    worker: NodePod
     then: Callable[[bool], None]
-
-
-class Owner(Protocol):
-    """What `Kills` uses of the node agent."""
-
-    ctx: Context
-
-    def event(self, pod: Obj, type_: str, reason: str, message: str) -> None:
-        """Record an event about a pod."""
-        ...
 
 
 class Kills:
@@ -51,16 +39,15 @@ class Kills:
 
     __slots__ = ("_agent", "_pending")
 
-    def __init__(self, agent: Owner) -> None:
+    def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._pending: list[Kill] = []
 
     def end(
         self,
-        worker: KillablePod,
-        override: tuple[str, str, str],
+        worker: NodePod,
+        override: Override,
         then: Callable[[bool], None],
-        *,
         grace_s: int | None = None,
     ) -> None:
         """End a pod with this phase, reason and message; `grace_s` shortens its grace period.
@@ -78,7 +65,7 @@ class Kills:
         requested_s = (own_s or 0) if grace_s is None else grace_s
         self._agent.ctx.call_later_us(wait_us(requested_s), self._give_up, kill)
 
-    def stopped(self, worker: KillablePod) -> None:
+    def stopped(self, worker: NodePod) -> None:
         """Nothing of a pod runs any more."""
         ended = [kill for kill in self._pending if kill.worker is worker]
         for kill in ended:

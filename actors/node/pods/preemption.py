@@ -18,14 +18,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from actors.node.pod_spec import Requests, is_critical, pod_qos, requests_of
-from actors.node.pod_work import FINISHED, TERMINATED, KillablePod, Killer
+from actors.node.pod_work import FINISHED, TERMINATED
 from actors.node.pods.admit import Used, shortages
+from actors.node.runtime.ports import Agent, NodePod
 from sim.api.store import Item
 from sim.api.types import Obj
-from sim.kernel.actor import Context
 
 QOS = ("BestEffort", "Burstable", "Guaranteed")  # in the order in which they are ended
 REASON, MESSAGE = "Preempting", "Preempted in order to admit critical pod"
@@ -98,46 +97,6 @@ def preemptable(pod: Obj, static: bool, other: Obj, other_static: bool) -> bool:
     return own_priority is not None and other_priority is not None and own_priority > other_priority
 
 
-class AdmittedPod(KillablePod, Protocol):
-    """A pod worker as seen by preemption.
-
-    item: the newest state of the pod's object
-    requests: what the pod uses of the node; None before its admission and after its end
-    """
-
-    item: Item
-    requests: Requests | None
-
-
-class Owner(Protocol):
-    """What preemption uses of the node agent.  used: what the admitted pods use."""
-
-    ctx: Context
-    used: Used
-
-    @property
-    def workers(self) -> Mapping[str, AdmittedPod]:
-        """The workers of all pods, by uid."""
-        ...
-
-    @property
-    def kills(self) -> Killer:
-        """Ends pods."""
-        ...
-
-    def is_static(self, uid: str) -> bool:
-        """True if the pod comes from the manifest directory."""
-        ...
-
-    def event(self, pod: Obj, type_: str, reason: str, message: str) -> None:
-        """Record an event about a pod."""
-        ...
-
-    def pod_added(self, item: Item, pod: Obj) -> None:
-        """Admit a pod and start its worker."""
-        ...
-
-
 class Preemption:
     """The preemption of one agent incarnation.
 
@@ -146,11 +105,11 @@ class Preemption:
     _granted: uids of pods that are admitted although a victim took too long to end
     """
 
-    __slots__ = ("_agent", "_granted", "_waiting")
+    __slots__ = ("_agent", "_granted", "_used", "_waiting")
 
-    def __init__(self, agent: Owner) -> None:
-        self._agent = agent
-        self._waiting: dict[str, tuple[Item, list[AdmittedPod]]] = {}
+    def __init__(self, agent: Agent, used: Used) -> None:
+        self._agent, self._used = agent, used
+        self._waiting: dict[str, tuple[Item, list[NodePod]]] = {}
         self._granted: dict[str, None] = {}
 
     def holds(self, uid: str, item: Item | None = None) -> bool:
@@ -170,7 +129,7 @@ class Preemption:
         for uid in [uid for uid in self._waiting if uid not in listed and not self._agent.is_static(uid)]:
             self.drop(uid)
 
-    def make_room(self, worker: AdmittedPod, requests: Requests, node: Obj) -> str | None:
+    def make_room(self, worker: NodePod, requests: Requests, node: Obj) -> str | None:
         """Find room for a critical pod.
 
         Returns None if there is room, "" if the pod waits for it now, else why there can be none.
@@ -178,7 +137,7 @@ class Preemption:
         agent, uid, static = self._agent, worker.uid, self._agent.is_static(worker.uid)
         granted = uid in self._granted
         self._granted.pop(uid, None)
-        short = shortages(requests, agent.used, node)
+        short = shortages(requests, self._used, node)
         if granted or not short:
             return None
         missing = {resource: requested + held - capacity for resource, requested, held, capacity in short}
@@ -204,11 +163,11 @@ class Preemption:
             left.pop(0)
         if left:
             agent.event(left[0].pod, "Warning", REASON, MESSAGE)
-            agent.kills.end(left[0], ("Failed", REASON, MESSAGE), partial(self._ended, uid, left[0]))
+            agent.end_pod(left[0], ("Failed", REASON, MESSAGE), partial(self._ended, uid, left[0]))
         else:
             agent.ctx.call_later_us(0, self._admit, uid)
 
-    def _ended(self, uid: str, victim: AdmittedPod, in_time: bool) -> None:
+    def _ended(self, uid: str, victim: NodePod, in_time: bool) -> None:
         left = self._waiting[uid][1] if uid in self._waiting else []
         if not left or left[0] is not victim:
             return  # the pod no longer exists, or waits for other pods
@@ -224,5 +183,5 @@ class Preemption:
             self._agent.pod_added(item, item.obj)
 
 
-def _victim(worker: AdmittedPod) -> Victim:
+def _victim(worker: NodePod) -> Victim:
     return Victim(worker.uid, pod_qos(worker.pod), {**dict(requests_of(worker.pod).amounts), "pods": 1})

@@ -62,7 +62,7 @@ def output_of(probe: Obj, container: Obj, ip: str) -> str:
     return "command failed"
 
 
-class Owner(Protocol):
+class ProbedPod(Protocol):
     """What a probe uses of its pod's worker.
 
     runtime: the pod's sandbox and containers; None before the first sandbox
@@ -127,7 +127,13 @@ class Probe:
     )  # fmt: skip
 
     def __init__(
-        self, ctx: Context, owner: Owner, kind: str, container: str, spec: Obj, answer: Answer | None = None
+        self,
+        ctx: Context,
+        owner: ProbedPod,
+        kind: str,
+        container: str,
+        spec: Obj,
+        answer: Answer | None = None,
     ) -> None:
         self._answer = answer
         self._ctx = ctx

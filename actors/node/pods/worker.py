@@ -36,7 +36,7 @@ from actors.node.pods.pod_status import (
     probed,
     unseen_us,
 )
-from actors.node.pods.ports import Agent
+from actors.node.pods.ports import PodAgent
 from actors.node.pods.prober import Probe, probe_specs
 from actors.node.pods.sandboxes import make_sandbox
 from actors.node.pods.status_manager import status_in
@@ -79,7 +79,7 @@ class Worker:
         "limit_us", "made_us", "probes", "reasons", "removed", "requested_end", "requests", "runtime", "state", "uid",
     )  # fmt: skip
 
-    def __init__(self, agent: Agent, uid: str, item: Item) -> None:
+    def __init__(self, agent: PodAgent, uid: str, item: Item) -> None:
         self.agent = agent
         self.uid = uid
         self.item = item
@@ -114,6 +114,11 @@ class Worker:
     @status.setter
     def status(self, status: Obj) -> None:
         self._held = status
+
+    def replan_probes(self) -> None:
+        """Plan again the checks of its probes, because the clock was set."""
+        for probe in self.probes:
+            probe.replan()
 
     # --- what starts its work ---------------------------------------------------------------------
 

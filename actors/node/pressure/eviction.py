@@ -37,7 +37,7 @@ from actors.node.pressure.eviction_decide import (
     thresholds_of,
     whole_limit,
 )
-from actors.node.pressure.ports import EvictablePod, Owner
+from actors.node.runtime.container_gc import ContainerGC
 from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.forecast import (
     SIGNALS,
@@ -51,7 +51,9 @@ from actors.node.runtime.forecast import (
     pods_use_most,
     turns,
 )
+from actors.node.runtime.image_gc import ImageGC
 from actors.node.runtime.machine import Machine
+from actors.node.runtime.ports import Agent, NodePod
 from sim.api.types import Obj
 from sim.kernel.causes import caused_by
 from sim.units import SECOND, quantity_value
@@ -65,7 +67,7 @@ NO_PAST = Past()
 
 
 # pod, grace in seconds, message, annotations
-Eviction = tuple[EvictablePod, int, str, Mapping[str, str]]
+Eviction = tuple[NodePod, int, str, Mapping[str, str]]
 
 
 def _writes(container: Container) -> bool:
@@ -100,7 +102,7 @@ def _left_in_logs(machine: Machine, runtime: PodRuntime, running: Container, now
     return sum(log_bytes_of(machine, one, now_us) for one in others)
 
 
-def _is_active(worker: EvictablePod) -> bool:
+def _is_active(worker: NodePod) -> bool:
     """True if the pod counts: while anything of it runs, unless it was deleted by force."""
     return worker.state not in GONE and not worker.removed
 
@@ -120,19 +122,19 @@ class Evictor:
     """
 
     __slots__ = (
-        "_agent", "_cause", "_cleaning", "_crossing_us", "_due_us", "_evicting", "_notified", "_queue",
-        "_thresholds", "_tick_us", "_waiting_since_us", "past",
+        "_agent", "_cause", "_cleaning", "_container_gc", "_crossing_us", "_due_us", "_evicting", "_image_gc",
+        "_notified", "_queue", "_thresholds", "_tick_us", "_waiting_since_us", "past",
     )  # fmt: skip
 
-    def __init__(self, agent: Owner) -> None:
-        self._agent = agent
+    def __init__(self, agent: Agent, container_gc: ContainerGC, image_gc: ImageGC) -> None:
+        self._agent, self._container_gc, self._image_gc = agent, container_gc, image_gc
         self._thresholds: tuple[Threshold, ...] | None = None
         self._tick_us = agent.now_us
         self._waiting_since_us = -1
         self._due_us = -1
         self._crossing_us = -1
         self._notified = False
-        self._evicting: list[EvictablePod] = []
+        self._evicting: list[NodePod] = []
         self._queue: list[Eviction] = []
         self._cleaning = False
         self._cause = 0
@@ -350,8 +352,8 @@ class Evictor:
         own_disk = bool(self._agent.spec.profile.image_disk_bytes)
         if kind_of(signal) != "disk" or (own_disk and signal.startswith("nodefs")):
             return False
-        self._agent.container_gc.collect(ended=True)
-        self._agent.image_gc.clear()
+        self._container_gc.collect(ended=True)
+        self._image_gc.clear()
         return not met(self.thresholds, self._observations(), reclaimed=True)
 
     def _evict_next(self, _: bool = True) -> None:
@@ -368,7 +370,7 @@ class Evictor:
         target = f"pods/{meta['namespace']}/{meta['name']}"
         agent.ctx.decided("evict", target, {"message": message}, cause=self._cause)
         agent.event(worker.pod, "Warning", "Evicted", message, annotations=annotations)
-        agent.kills.end(worker, ("Failed", "Evicted", message), self._evict_next, grace_s=grace_s)
+        agent.end_pod(worker, ("Failed", "Evicted", message), self._evict_next, grace_s)
 
     # --- after an eviction ------------------------------------------------------------------------
 
@@ -392,7 +394,7 @@ class Evictor:
 
     # --- pods -------------------------------------------------------------------------------------
 
-    def _candidate(self, worker: EvictablePod, signal: str) -> Candidate | None:
+    def _candidate(self, worker: NodePod, signal: str) -> Candidate | None:
         """The pod as the ranking uses it.
 
         Quirk: a pod that is being killed already, for any reason, can be chosen, and the next one
@@ -456,7 +458,7 @@ class Evictor:
 
     # --- limits of local storage ------------------------------------------------------------------
 
-    def _over_limits(self) -> list[tuple[EvictablePod, str]]:
+    def _over_limits(self) -> list[tuple[NodePod, str]]:
         """Pods that write more than their limits allow, each with the reason."""
         agent, found = self._agent, []
         for worker in agent.workers.values():

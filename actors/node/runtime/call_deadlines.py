@@ -11,31 +11,16 @@ Differs  a call that is given up has had no effect.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Protocol
 
-from actors.node.runtime.ports import Host
+from actors.node.runtime.ports import NodePod
 
 SANDBOX_TIMEOUTS = 2  # remote_runtime.go: RunPodSandbox waits twice as long
 LATE = "context deadline exceeded"
 GIVEN_UP = f"rpc error: code = DeadlineExceeded desc = {LATE}"
 
 
-class Calling(Protocol):
-    """A pod worker as seen by a call.
-
-    limit_us: when the call under way is given up; -1 without a call
-    """
-
-    limit_us: int
-
-    @property
-    def agent(self) -> Host:
-        """The agent that runs the worker."""
-        ...
-
-
 def call(
-    worker: Calling, duration_us: int, timeouts: int = 1, grace_us: int = 0
+    worker: NodePod, duration_us: int, timeouts: int = 1, grace_us: int = 0
 ) -> Generator[int, None, bool]:
     """A call of the runtime; False if it is given up.
 

@@ -15,14 +15,13 @@ Differs  containers that upstream removes during a sync are removed at the end o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
-from actors.node.pod_work import FINISHED, SYNC, Reason
+from actors.node.pod_work import FINISHED, SYNC
 from actors.node.runtime.call_deadlines import GIVEN_UP
 from actors.node.runtime.containers import Container, PodRuntime
-from actors.node.runtime.ports import RuntimeHost
-from sim.api.types import Obj
+from actors.node.runtime.image_gc import ImageGC
+from actors.node.runtime.ports import Agent, NodePod
 from sim.units import MINUTE
 
 PERIOD_US = 1 * MINUTE  # kubelet.go: ContainerGCPeriod
@@ -53,76 +52,6 @@ def excess(units: Sequence[Unit], per_unit: int, total: int) -> list[Container]:
     return gone + surplus(rest, total)
 
 
-class CollectedPod(Protocol):
-    """A pod worker as seen by the garbage collection of its containers.
-
-    runtime: the pod's sandbox and containers; None before the first sandbox
-    reasons: why containers did not start when that was last tried
-    """
-
-    uid: str
-    state: str
-    runtime: PodRuntime | None
-    reasons: Mapping[str, Reason]
-
-    @property
-    def pod(self) -> Obj:
-        """The newest object of the pod."""
-        ...
-
-    def sync_is_due(self) -> bool:
-        """True if the pod's status does not show the newest ends of containers."""
-        ...
-
-    def resync(self) -> None:
-        """Run the next regular sync, which is skipped otherwise."""
-        ...
-
-
-class Images(Protocol):
-    """The garbage collection of images, which must know which containers are removed."""
-
-    def drop(self, uid: str, gone: Sequence[Container]) -> None:
-        """Remove dead containers of a pod."""
-        ...
-
-
-class WaitingPods(Protocol):
-    """The critical pods that wait for room, which have no worker yet."""
-
-    def holds(self, uid: str) -> bool:
-        """True if the pod waits for room."""
-        ...
-
-
-class Owner(RuntimeHost, Protocol):
-    """What the collection uses of the node agent.
-
-    sources_ready: True once the API has listed the node's pods
-    """
-
-    sources_ready: bool
-
-    @property
-    def workers(self) -> Mapping[str, CollectedPod]:
-        """The workers of all pods, by uid."""
-        ...
-
-    @property
-    def image_gc(self) -> Images:
-        """The garbage collection of images."""
-        ...
-
-    @property
-    def preemption(self) -> WaitingPods:
-        """The critical pods that wait for room."""
-        ...
-
-    def relist_after(self, at_us: int) -> int:
-        """When the first relist of the runtime that begins strictly after an instant has ended."""
-        ...
-
-
 class ContainerGC:
     """The container garbage collection of one agent incarnation.
 
@@ -132,10 +61,10 @@ class ContainerGC:
     _keep: how many dead instances of a container stay
     """
 
-    __slots__ = ("_agent", "_began_us", "_keep", "_planned", "_waiting_since_us")
+    __slots__ = ("_agent", "_began_us", "_holds", "_image_gc", "_keep", "_planned", "_waiting_since_us")
 
-    def __init__(self, agent: Owner) -> None:
-        self._agent = agent
+    def __init__(self, agent: Agent, image_gc: ImageGC, holds: Callable[[str], bool]) -> None:
+        self._agent, self._image_gc, self._holds = agent, image_gc, holds
         self._began_us = agent.now_us
         self._waiting_since_us = -1
         self._planned = False
@@ -153,7 +82,7 @@ class ContainerGC:
 
     # --- when a container has ended ---------------------------------------------------------------
 
-    def trim(self, worker: CollectedPod) -> bool:
+    def trim(self, worker: NodePod) -> bool:
         """Remove surplus dead instances, once a relist has shown their ends.
 
         Returns True if the pod's status shows a removed instance until the next sync.
@@ -169,12 +98,12 @@ class ContainerGC:
                 at_us = self._agent.relist_after(unit[-1].exit_us or 0)
                 self._agent.ctx.call_at_us(at_us, self._trim_later, worker)
         if gone:
-            self._agent.image_gc.drop(worker.uid, gone)
+            self._image_gc.drop(worker.uid, gone)
         return any(
             not newest.running(now_us) for one in gone if (newest := runtime.newest(one.name)) is not None
         )
 
-    def _trim_later(self, worker: CollectedPod) -> None:
+    def _trim_later(self, worker: NodePod) -> None:
         if worker.sync_is_due():
             return  # the sync that is due now trims
         if self.trim(worker):
@@ -244,14 +173,14 @@ class ContainerGC:
                 for unit in _units(runtime, agent.now_us)
             ]
             if agent.sources_ready and self._is_removable(uid, ended=ended):
-                agent.image_gc.drop(uid, [one for unit in found for one in unit])
+                self._image_gc.drop(uid, [one for unit in found for one in unit])
                 if not runtime.containers:
                     agent.machine.remove(uid)
                 continue
             units += [unit for unit in found if unit]
         per_unit, total = options.maximum_dead_containers_per_container, options.maximum_dead_containers
         for container in excess(units, per_unit, total):
-            agent.image_gc.drop(container.uid, [container])
+            self._image_gc.drop(container.uid, [container])
             worker = agent.workers.get(container.uid)
             if worker is not None:
                 _resync(worker)
@@ -263,12 +192,12 @@ class ContainerGC:
         """
         worker = self._agent.workers.get(uid)
         if worker is None:
-            return not self._agent.preemption.holds(uid)
+            return not self._holds(uid)
         deleted = "deletionTimestamp" in worker.pod["metadata"]
         return worker.state == FINISHED and (ended or deleted)
 
 
-def _resync(worker: CollectedPod) -> None:
+def _resync(worker: NodePod) -> None:
     """Make the pod's next sync show the remaining containers.
 
     A pod that waits to start something is synced anyway.

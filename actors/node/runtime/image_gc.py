@@ -19,11 +19,10 @@ Differs  images that were last used, and found, at the same time go in the order
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
 
 from actors.node.runtime.containers import Container
 from actors.node.runtime.forecast import available, capacity, first_below, least_available, turns
-from actors.node.runtime.ports import RuntimeHost
+from actors.node.runtime.ports import Agent
 from sim.units import MINUTE, SECOND
 
 PERIOD_US = 5 * MINUTE  # kubelet.go: ImageGCPeriod; image_gc_manager.go: detectImages runs as often
@@ -63,23 +62,6 @@ def _pass_after(pass_us: int, at_us: int) -> int:
     return at_us + PERIOD_US - (at_us - pass_us) % PERIOD_US
 
 
-class NodeStatus(Protocol):
-    """The loop that writes the node's status, which lists the images."""
-
-    def list_images(self) -> None:
-        """Show the images that the machine holds now."""
-        ...
-
-
-class Owner(RuntimeHost, Protocol):
-    """What the collection uses of the node agent."""
-
-    @property
-    def node_loop(self) -> NodeStatus:
-        """The loop that writes the node's status."""
-        ...
-
-
 class ImageGC:
     """The image garbage collection of one agent incarnation.
 
@@ -99,7 +81,7 @@ class ImageGC:
         "_planned_us", "_pulled_us", "_waiting_since_us",
     )  # fmt: skip
 
-    def __init__(self, agent: Owner) -> None:
+    def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._began_us = self._pass_us = agent.now_us
         self._waiting_since_us = -1
@@ -149,7 +131,7 @@ class ImageGC:
 
     def _list(self, _: object) -> None:
         self._list_planned = False
-        self._agent.node_loop.list_images()
+        self._agent.images_changed()
 
     # --- planning ---------------------------------------------------------------------------------
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Protocol
 
 from actors.node.backoff import Backoff
-from actors.node.pod_work import WAIT, Reason, Work, WorkingPod
+from actors.node.pod_work import WAIT, Reason, Work
+from actors.node.runtime.image_gc import ImageGC
 from actors.node.runtime.image_names import fault_of
-from actors.node.runtime.ports import RuntimeHost
-from actors.node.runtime.profile import NodeSpec
+from actors.node.runtime.ports import Agent, NodePod
 from sim.api.types import Obj
 from sim.client.rest.limiter import TokenBucket
 from sim.kernel.causes import caused_by
@@ -34,7 +33,7 @@ class Pull:
     duration_us, error: the result, known once the registry was called
     """
 
-    worker: WorkingPod
+    worker: NodePod
     work: Work
     image: str
     cause: int
@@ -42,36 +41,13 @@ class Pull:
     error: str | None = None
 
 
-class ImageList(Protocol):
-    """The garbage collection of images."""
-
-    def pulled(self, image: str) -> None:
-        """An image that the machine did not hold uses disk space now."""
-        ...
-
-
-class Owner(RuntimeHost, Protocol):
-    """What the image manager uses of the node agent."""
-
-    spec: NodeSpec
-
-    @property
-    def image_gc(self) -> ImageList:
-        """The garbage collection of images."""
-        ...
-
-    def event(self, pod: Obj, type_: str, reason: str, message: str, container: str = "") -> None:
-        """Record an event about a container of a pod."""
-        ...
-
-
 class Images:
     """The image manager of one agent incarnation."""
 
-    __slots__ = ("_agent", "_back_off", "_pulling", "_queue", "_registry")
+    __slots__ = ("_agent", "_back_off", "_image_gc", "_pulling", "_queue", "_registry")
 
-    def __init__(self, agent: Owner) -> None:
-        self._agent = agent
+    def __init__(self, agent: Agent, image_gc: ImageGC) -> None:
+        self._agent, self._image_gc = agent, image_gc
         self._back_off = Backoff()
         self._queue: list[Pull] = []
         self._pulling = False
@@ -88,7 +64,7 @@ class Images:
             return False
         return image not in machine.missing if profile.warm else image in machine.images
 
-    def ensure(self, worker: WorkingPod, spec: Obj) -> Generator[int, None, Reason | None]:
+    def ensure(self, worker: NodePod, spec: Obj) -> Generator[int, None, Reason | None]:
         """Make the image present.  Returns None, or why it is not present."""
         agent, image, name = self._agent, spec["image"], spec["name"]
         fault = fault_of(image)
@@ -141,7 +117,7 @@ class Images:
         agent.event(worker.pod, "Normal", "Pulled", text, container=name)
         return None
 
-    def _failed(self, worker: WorkingPod, name: str, reason: str, message: str) -> Reason:
+    def _failed(self, worker: NodePod, name: str, reason: str, message: str) -> Reason:
         self._agent.event(worker.pod, "Warning", "Failed", f"Error: {reason}", container=name)
         return reason, message
 
@@ -181,7 +157,7 @@ class Images:
         machine.missing = other_missing
         if not profile.warm and image not in machine.images:
             machine.images = {**machine.images, image: profile.image_bytes}
-            agent.image_gc.pulled(image)
+            self._image_gc.pulled(image)
             agent.consider_pressure()
 
     def _pulled(self, pull: Pull) -> None:

@@ -13,7 +13,7 @@ Differs  a pass takes no time.
 
 from __future__ import annotations
 
-from actors.node.runtime.ports import RuntimeHost
+from actors.node.runtime.ports import Agent
 from sim.units import SECOND
 
 PERIOD_US = 10 * SECOND  # logMonitoringPeriod
@@ -28,7 +28,7 @@ class LogRotation:
 
     __slots__ = ("_agent", "_began_us", "_planned")
 
-    def __init__(self, agent: RuntimeHost) -> None:
+    def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._began_us = -1
         self._planned = False

@@ -19,93 +19,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
-from actors.node.runtime.ports import Host
-from actors.node.runtime.profile import NodeSpec
-from actors.node.sources.mirrors import static_pod
+from actors.node.runtime.ports import Agent
+from actors.node.sources.mirrors import Mirrors, static_pod
+from actors.node.sync_loop import SyncLoop
 from sim.api.store import Item
 from sim.api.types import Obj
-from sim.ident import Names
 
 Key = tuple[str, str]
 _NONE: Mapping[Any, Any] = MappingProxyType({})
-
-
-class UpdatedPod(Protocol):
-    """A pod worker as seen by the source of its pod."""
-
-    def update(self, item: Item) -> None:
-        """Take over a new state of the pod's object."""
-        ...
-
-
-class Loop(Protocol):
-    """The agent's sync loop, which handles nothing while the runtime reports an error."""
-
-    @property
-    def asleep(self) -> bool:
-        """True while the loop handles nothing."""
-        ...
-
-    def handle_later(self, handler: Callable[..., None], *what: Any) -> None:
-        """Call a handler when the loop continues."""
-        ...
-
-
-class StaticPods(Protocol):
-    """The static pods, which the API shows as mirror pods."""
-
-    def expect(self, pod: Obj) -> None:
-        """A static pod exists from now on."""
-        ...
-
-    def dismiss(self, uid: str) -> None:
-        """A static pod no longer exists."""
-        ...
-
-
-class WaitingPods(Protocol):
-    """The critical pods that wait for room, which have no worker yet."""
-
-    def drop(self, uid: str) -> None:
-        """A pod no longer exists."""
-        ...
-
-
-class Owner(Host, Protocol):
-    """What the file source uses of the node agent."""
-
-    spec: NodeSpec
-    names: Names
-
-    @property
-    def loop(self) -> Loop:
-        """The agent's sync loop."""
-        ...
-
-    @property
-    def mirrors(self) -> StaticPods:
-        """The static pods and their mirrors."""
-        ...
-
-    @property
-    def preemption(self) -> WaitingPods:
-        """The critical pods that wait for room."""
-        ...
-
-    @property
-    def workers(self) -> Mapping[str, UpdatedPod]:
-        """The workers of all pods, by uid."""
-        ...
-
-    def pod_added(self, item: Item, pod: Obj) -> None:
-        """Admit a new pod and start its worker."""
-        ...
-
-    def pod_removed(self, uid: str) -> None:
-        """End a pod that its source no longer has."""
-        ...
 
 
 class Manifests:
@@ -120,10 +43,13 @@ class Manifests:
     _list_planned: True if a read of the whole directory is scheduled
     """
 
-    __slots__ = ("_agent", "_began_us", "_files", "_list_planned", "_returning", "_sent", "_store")
+    __slots__ = (
+        "_agent", "_began_us", "_drop", "_files", "_list_planned", "_loop", "_mirrors", "_returning",
+        "_sent", "_store",
+    )  # fmt: skip
 
-    def __init__(self, agent: Owner) -> None:
-        self._agent = agent
+    def __init__(self, agent: Agent, loop: SyncLoop, mirrors: Mirrors, drop: Callable[[str], None]) -> None:
+        self._agent, self._loop, self._mirrors, self._drop = agent, loop, mirrors, drop
         self._began_us = agent.now_us
         self._store: Mapping[Key, Obj] = _NONE
         self._files: Mapping[str, Key] = _NONE
@@ -206,7 +132,7 @@ class Manifests:
                 self._deliver(self._updated, pod)
 
     def _deliver(self, handler: Callable[[Any], None], what: str | Obj) -> None:
-        loop = self._agent.loop
+        loop = self._loop
         if loop.asleep:
             loop.handle_later(handler, what)
         else:
@@ -214,7 +140,7 @@ class Manifests:
 
     def _added(self, pod: Obj) -> None:
         agent, uid = self._agent, pod["metadata"]["uid"]
-        agent.mirrors.expect(pod)
+        self._mirrors.expect(pod)
         if uid in agent.workers:
             self._returning = {**self._returning, uid: pod}
         else:
@@ -241,10 +167,10 @@ class Manifests:
 
     def _removed(self, uid: str) -> None:
         agent = self._agent
-        agent.mirrors.dismiss(uid)
+        self._mirrors.dismiss(uid)
         if uid in self._returning:
             self._returning = _without(self._returning, uid)
-        agent.preemption.drop(uid)
+        self._drop(uid)
         if uid in agent.workers:
             agent.pod_removed(uid)
 

@@ -8,7 +8,7 @@ of it; housekeeping deletes a mirror without a static pod, but not while the sta
 showed is still being ended.
 
 Mirrors  pkg/kubelet/config/common.go: applyDefaults; pod/mirror_client.go; kubelet.go: syncPod step
-         7; kubelet_pods.go: HandlePodCleanups; pod_workers.go: allowStaticPodStart,
+         7; kubelet_pods.go: HandlePodCleanups; pod_workers.go: allowNodePodStart,
          IsPodForMirrorPodTerminatingByFullName (v1.25).
 Differs  the uid is a hash of the manifest as JSON; of several static pods that wait for one name,
          only the newest still exists.
@@ -18,17 +18,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from actors.node.pod_work import TERMINATING
-from actors.node.requests import Api
+from actors.node.runtime.ports import Agent, NodePod
 from sim.api.store import Item
 from sim.api.types import Obj, Reply
 from sim.ident import Names
-from sim.kernel.actor import Context
-from sim.options.node_agent import NodeAgentOptions
 from sim.units import format_micro_time
 
 ANY = "any"
@@ -83,91 +81,6 @@ def mirror_of(pod: Obj, node: Obj, names: Names) -> Obj:
     }
 
 
-class StaticPod(Protocol):
-    """The worker of a static pod.  removed: True if the pod is no longer in the manifest directory."""
-
-    uid: str
-    state: str
-    removed: bool
-
-    @property
-    def pod(self) -> Obj:
-        """The newest object of the pod."""
-        ...
-
-    def wake(self) -> None:
-        """Do the next piece of work."""
-        ...
-
-
-class Statuses(Protocol):
-    """The statuses of pods on their way to the API."""
-
-    def retarget(self, uid: str, target: str) -> None:
-        """Write the pod's status to the API object with the uid `target`."""
-        ...
-
-
-class Files(Protocol):
-    """The manifest directory."""
-
-    def returns(self, uid: str) -> bool:
-        """True if the pod is to start again when its worker has finished."""
-        ...
-
-
-class Registration(Protocol):
-    """The registration of the node.  registered: True once the API holds the Node object."""
-
-    registered: bool
-
-
-class Owner(Protocol):
-    """What the mirrors use of the node agent.
-
-    sources_ready: True once the API has listed the node's pods
-    """
-
-    ctx: Context
-    api: Api
-    names: Names
-    options: NodeAgentOptions
-    sources_ready: bool
-
-    @property
-    def workers(self) -> Mapping[str, StaticPod]:
-        """The workers of all pods, by uid."""
-        ...
-
-    @property
-    def statuses(self) -> Statuses:
-        """The statuses of pods on their way to the API."""
-        ...
-
-    @property
-    def manifests(self) -> Files:
-        """The manifest directory."""
-        ...
-
-    @property
-    def node_loop(self) -> Registration:
-        """The registration of the node."""
-        ...
-
-    @property
-    def node(self) -> Obj:
-        """The newest Node object; empty before the first."""
-        ...
-
-    def resync_after(self, base_us: int) -> int:
-        """The tick at which a pod is synced again after a wait with jitter."""
-        ...
-
-    def housekeep_later(self) -> None:
-        """Run the next housekeeping, which is skipped otherwise."""
-        ...
-
-
 class Mirrors:
     """The static pods of one agent and what it knows of their mirrors, both by namespace and name.
 
@@ -180,10 +93,12 @@ class Mirrors:
     _retrying: uids of pods that wait for another attempt to create their mirror
     """
 
-    __slots__ = ("_agent", "_mirrors", "_name_owners", "_requested", "_retrying", "_static", "uids")
+    __slots__ = (
+        "_agent", "_mirrors", "_name_owners", "_requested", "_retarget", "_retrying", "_static", "uids",
+    )  # fmt: skip
 
-    def __init__(self, agent: Owner) -> None:
-        self._agent = agent
+    def __init__(self, agent: Agent, retarget: Callable[[str, str], None]) -> None:
+        self._agent, self._retarget = agent, retarget
         self._static: Mapping[tuple[str, str], str] = _NONE
         self._mirrors: dict[tuple[str, str], Obj] = {}
         self._requested: dict[tuple[str, str], str] = {}
@@ -201,7 +116,7 @@ class Mirrors:
         self._static = {key: held for key, held in self._static.items() if held != uid}
         self.uids = tuple(self._static.values())
 
-    def may_start(self, worker: StaticPod) -> bool:
+    def may_start(self, worker: NodePod) -> bool:
         """True if nothing is left of another static pod of its name."""
         if worker.uid not in self.uids:
             return True
@@ -210,16 +125,16 @@ class Mirrors:
             self._name_owners = {**self._name_owners, key: worker.uid}
         return self._name_owners[key] == worker.uid
 
-    def stopped(self, worker: StaticPod) -> None:
+    def stopped(self, worker: NodePod) -> None:
         """Nothing of the pod runs any more."""
         if worker.removed and _key(worker.pod) in self._mirrors:
             self._agent.housekeep_later()
 
-    def finished(self, worker: StaticPod) -> None:
+    def finished(self, worker: NodePod) -> None:
         """The pod's worker has done all of its work."""
         if self._name_owners and self._name_owners.get(key := _key(worker.pod)) == worker.uid:
             self._name_owners = {name: uid for name, uid in self._name_owners.items() if name != key}
-        if worker.uid in self.uids and self._agent.manifests.returns(worker.uid):
+        if worker.uid in self.uids and self._agent.pod_returns(worker.uid):
             self._agent.housekeep_later()
 
     def observed(self, pod: Obj | None, key: tuple[str, str]) -> None:
@@ -262,10 +177,10 @@ class Mirrors:
         worker = self._agent.workers.get(self._name_owners.get(key, ""))
         return worker is not None and worker.state == TERMINATING
 
-    def _target(self, worker: StaticPod, pod: Obj) -> None:
-        self._agent.statuses.retarget(worker.uid, pod["metadata"]["uid"])
+    def _target(self, worker: NodePod, pod: Obj) -> None:
+        self._retarget(worker.uid, pod["metadata"]["uid"])
 
-    def sync(self, worker: StaticPod) -> None:
+    def sync(self, worker: NodePod) -> None:
         """Create or replace the mirror of a static pod."""
         agent, meta = self._agent, worker.pod["metadata"]
         key = meta["namespace"], meta["name"]
@@ -282,7 +197,7 @@ class Mirrors:
             self._requested[key] = ""
             agent.api.delete_pod(*key, held["uid"], lambda reply: self._deleted(worker, key, reply))
 
-    def _deleted(self, worker: StaticPod, key: tuple[str, str], reply: Reply) -> None:
+    def _deleted(self, worker: NodePod, key: tuple[str, str], reply: Reply) -> None:
         """Create a new mirror at once in place of one that this request has deleted."""
         self._requested.pop(key, None)
         if reply.ok:
@@ -290,7 +205,7 @@ class Mirrors:
         else:
             self._retry_later(worker)
 
-    def _create(self, worker: StaticPod, key: tuple[str, str]) -> None:
+    def _create(self, worker: NodePod, key: tuple[str, str]) -> None:
         agent = self._agent
         node = agent.node
         if node and not node["metadata"].get("deletionTimestamp"):
@@ -298,10 +213,10 @@ class Mirrors:
             agent.api.create_pod(
                 mirror_of(worker.pod, node, agent.names), lambda reply: self._created(worker, key, reply)
             )
-        elif agent.node_loop.registered:
+        elif agent.registered:
             self._retry_later(worker)
 
-    def _created(self, worker: StaticPod, key: tuple[str, str], reply: Reply) -> None:
+    def _created(self, worker: NodePod, key: tuple[str, str], reply: Reply) -> None:
         deleted_uid = self._requested.pop(key)
         if reply.ok and deleted_uid in (ANY, reply.obj["metadata"]["uid"]):
             worker.wake()  # the API shows otherwise; if it shows no mirror, another one is created
@@ -311,13 +226,13 @@ class Mirrors:
         elif reply.reason != "AlreadyExists":  # else the API will show it
             self._retry_later(worker)
 
-    def _retry_later(self, worker: StaticPod) -> None:
+    def _retry_later(self, worker: NodePod) -> None:
         if worker.uid not in self._retrying:
             self._retrying = (*self._retrying, worker.uid)
             agent = self._agent
             agent.ctx.call_at_us(agent.resync_after(agent.options.sync_frequency_us), self._retry, worker)
 
-    def _retry(self, worker: StaticPod) -> None:
+    def _retry(self, worker: NodePod) -> None:
         """Sync the pod in place of one of its regular resyncs, which are left out otherwise."""
         self._retrying = tuple(uid for uid in self._retrying if uid != worker.uid)
         worker.wake()

@@ -18,12 +18,10 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from actors.node.pod_spec import root_problem
-from actors.node.pod_work import WAIT, WorkingPod
-from actors.node.requests import Api
-from actors.node.runtime.machine import Machine
+from actors.node.pod_work import WAIT
+from actors.node.runtime.ports import Agent, NodePod
 from actors.node.sources.mount_paths import environment, expands_paths, path_problem
 from sim.api.types import NOT_FOUND, Obj, Reply
 from sim.units import MS, SECOND
@@ -150,23 +148,6 @@ def _by_volume(problems: Sequence[Problem]) -> list[Problem]:
     ]
 
 
-class Owner(Protocol):
-    """What the references use of the node agent."""
-
-    api: Api
-    machine: Machine
-    host_ip: str
-
-    @property
-    def now_us(self) -> int:
-        """The kernel's time."""
-        ...
-
-    def event(self, pod: Obj, type_: str, reason: str, message: str) -> None:
-        """Record an event about a pod."""
-        ...
-
-
 class References:
     """The mounted volumes of one agent incarnation, and the retries of those that are missing.
 
@@ -176,7 +157,7 @@ class References:
 
     __slots__ = ("_agent", "_mounted", "_retries")
 
-    def __init__(self, agent: Owner) -> None:
+    def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._mounted: dict[str, None] = {}
         self._retries: dict[str, tuple[int, int]] = {}
@@ -186,7 +167,7 @@ class References:
         self._mounted.pop(uid, None)
         self._retries.pop(uid, None)
 
-    def _problems(self, worker: WorkingPod, needs: Sequence[Need]) -> Generator[int, None, list[Problem]]:
+    def _problems(self, worker: NodePod, needs: Sequence[Need]) -> Generator[int, None, list[Problem]]:
         found, namespace = [], worker.pod["metadata"]["namespace"]
         for need in needs:
             text = problem_of(need, namespace, (yield from self._read(worker, need)))
@@ -194,7 +175,7 @@ class References:
                 found.append((need.volume, text))
         return found
 
-    def _read(self, worker: WorkingPod, need: Need) -> Generator[int, None, Reply]:
+    def _read(self, worker: NodePod, need: Need) -> Generator[int, None, Reply]:
         replies: list[Reply] = []
         work, namespace = worker.work, worker.pod["metadata"]["namespace"]
 
@@ -208,7 +189,7 @@ class References:
             yield WAIT
         return replies[0]
 
-    def config(self, worker: WorkingPod, container: Obj) -> Generator[int, None, str]:
+    def config(self, worker: NodePod, container: Obj) -> Generator[int, None, str]:
         """Why the container's environment or its mounts cannot be made, or its user may not run it.
 
         Returns "" if nothing is wrong.
@@ -238,7 +219,7 @@ class References:
         ip = runtime.ip if runtime is not None else ""
         return {"status.podIP": ip, "status.podIPs": ip, "status.hostIP": host_ip}
 
-    def mount(self, worker: WorkingPod, needs: Sequence[Need]) -> Generator[int, None, str]:
+    def mount(self, worker: NodePod, needs: Sequence[Need]) -> Generator[int, None, str]:
         """Wait for the objects of the pod's volumes.
 
         Returns the error if they do not appear in time, else "".

@@ -15,16 +15,13 @@ Differs  a size that another program than the driver writes into a volume is see
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
-from actors.node.requests import Api
-from actors.node.runtime.ports import Host
+from actors.node.runtime.ports import Agent
 from actors.node.sources.references import RETRY_MAX_US, RETRY_US
 from actors.node.volumes.specs import Target
 from sim.api.objects import key_of, status_of
 from sim.api.types import Obj, Reply
 from sim.api.volumes import capacity_bytes, claimed_bytes, resize_conditions
-from sim.ident import Names
 from sim.kernel.causes import caused_by
 from sim.options.storage_drivers import StorageDrivers
 from sim.units import SECOND
@@ -36,27 +33,12 @@ CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
 Then = Callable[[str], None]
 
 
-class Owner(Host, Protocol):
-    """What the expansion uses of the node agent."""
-
-    api: Api
-    names: Names
-
-    def event(self, pod: Obj, type_: str, reason: str, message: str) -> None:
-        """Record an event about a pod."""
-        ...
-
-    def event_about(self, obj: Obj, type_: str, reason: str, message: str) -> None:
-        """Record an event about an object of any kind."""
-        ...
-
-
 class Expansion:
     """The file systems of one agent incarnation."""
 
     __slots__ = ("_agent", "_drivers")
 
-    def __init__(self, agent: Owner, drivers: StorageDrivers) -> None:
+    def __init__(self, agent: Agent, drivers: StorageDrivers) -> None:
         self._agent, self._drivers = agent, drivers
 
     def during_mount(self, pod: Obj, target: Target, then: Then) -> None:

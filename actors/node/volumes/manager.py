@@ -21,12 +21,10 @@ Differs  what a pod needs is looked up when its worker waits for it, and again a
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Protocol
 
-from actors.node.pod_work import WAIT, WorkingPod
-from actors.node.requests import Api
+from actors.node.pod_work import WAIT
 from actors.node.runtime.mounts import Device
-from actors.node.runtime.ports import Host
+from actors.node.runtime.ports import Agent, NodePod
 from actors.node.sources.references import MOUNT_WAIT_US, RETRY_MAX_US, RETRY_US
 from actors.node.volumes.expansion import CALL_US, NO_ANSWER, Expansion
 from actors.node.volumes.host_paths import checked
@@ -42,7 +40,6 @@ from actors.node.volumes.specs import (
 )
 from sim.api.types import Obj, Reply
 from sim.api.volumes import claim_name
-from sim.ident import Names
 from sim.kernel.causes import caused_by
 from sim.options.gates import READ_WRITE_ONCE_POD, enabled
 from sim.options.storage_drivers import StorageDriver, StorageDrivers
@@ -57,34 +54,6 @@ _STEPS = {
     (True, False): ("MountVolume.SetUp", "mounter.SetUpAt", "get CSI client"),
     (False, True): ("MapVolume.SetUpDevice", "blockMapper.SetUpDevice", "get CSI client"),
 }
-
-
-class Owner(Host, Protocol):
-    """What the volume manager uses of the node agent."""
-
-    api: Api
-    names: Names
-
-    @property
-    def node(self) -> Obj:
-        """The newest Node object; empty before the first."""
-        ...
-
-    def event(self, pod: Obj, type_: str, reason: str, message: str) -> None:
-        """Record an event about a pod."""
-        ...
-
-    def event_about(self, obj: Obj, type_: str, reason: str, message: str) -> None:
-        """Record an event about an object that is not a pod."""
-        ...
-
-    def resync(self, uid: str) -> None:
-        """Let the next regular sync of a pod take place, which is skipped otherwise."""
-        ...
-
-    def volumes_changed(self) -> None:
-        """The volumes in use have changed: the next status pass reports them."""
-        ...
 
 
 class Volume:
@@ -145,7 +114,7 @@ class VolumeManager:
 
     __slots__ = ("_agent", "_alone", "_drivers", "_expansion", "_in_use", "_pods", "_registered")
 
-    def __init__(self, agent: Owner, drivers: StorageDrivers) -> None:
+    def __init__(self, agent: Agent, drivers: StorageDrivers) -> None:
         self._agent, self._drivers = agent, drivers
         self._expansion = Expansion(agent, drivers)
         self._alone = enabled(agent.options.feature_gates, READ_WRITE_ONCE_POD)
@@ -184,7 +153,7 @@ class VolumeManager:
 
     # --- for workers ------------------------------------------------------------------------------
 
-    def begin(self, worker: WorkingPod) -> bool:
+    def begin(self, worker: NodePod) -> bool:
         """Look up what the pod needs, if it is not known; False if it needs nothing from here."""
         pod = self._pods.get(worker.uid)
         if pod is None:
@@ -202,7 +171,7 @@ class VolumeManager:
                     self._expand(pod, volume, volume.target)
         return True
 
-    def mount(self, worker: WorkingPod) -> Generator[int, None, str]:
+    def mount(self, worker: NodePod) -> Generator[int, None, str]:
         """Wait until all volumes are mounted.  Returns the error that ends the wait, else ""."""
         pod = self._pods[worker.uid]
         error = yield from self._wait(pod, worker, lambda: not pod.unmounted())
@@ -217,7 +186,7 @@ class VolumeManager:
         self._agent.event(worker.pod, "Warning", "FailedMount", text)
         return text
 
-    def unmount(self, worker: WorkingPod) -> Generator[int, None, str]:
+    def unmount(self, worker: NodePod) -> Generator[int, None, str]:
         """Unmount the volumes of a pod that has ended, and wait for it.  Returns the error, or ""."""
         pod = self._pods.get(worker.uid)
         if pod is None:
@@ -252,7 +221,7 @@ class VolumeManager:
         return self._in_use
 
     def _wait(
-        self, pod: PodVolumes, worker: WorkingPod, is_done: Callable[[], bool]
+        self, pod: PodVolumes, worker: NodePod, is_done: Callable[[], bool]
     ) -> Generator[int, None, str]:
         """Look at the state at once and then every 0.3 s, until it is right or the time is over."""
         agent, work = self._agent, worker.work
