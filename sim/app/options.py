@@ -36,6 +36,7 @@ from sim.options.authentication import AuthenticationFlags
 from sim.options.base import mapping, options_of, raw_option
 from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
 from sim.options.gates import FEATURE_GATES, built_gates, enabled, idle_gates
+from sim.options.idle_gates import reason
 from sim.options.metrics import MetricsFlags
 from sim.options.node_agent import NodeAgentOptions, parse_node_agent
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
@@ -180,25 +181,39 @@ def idle_options(plan: ClusterPlan) -> list[str]:
         for name in manager.flags
         if name.removeprefix("--") == "pod-eviction-timeout"
     ]
-    daemons: list[tuple[ComponentPlan | NodePlan, type[Any]]] = [
-        (plan.api_server, ApiServerFlags),
-        (manager, ControllerManagerOptions),
-        (plan.scheduler, SchedulerOptions),
-        *((node, NodeAgentOptions) for node in {id(each.flags): each for each in plan.nodes}.values()),
+    daemons: list[tuple[ComponentPlan | NodePlan, str]] = [
+        (plan.api_server, "API server"),
+        (manager, "controller manager"),
+        (plan.scheduler, "scheduler"),
+        *((node, "node agent") for node in {id(each.flags): each for each in plan.nodes}.values()),
     ]
-    return [*evictions, *(text for part, options in daemons for text in _idle_gates(part, options))]
+    return [*evictions, *(text for part, daemon in daemons for text in _idle_gates(part, daemon))]
 
 
-def _idle_gates(part: ComponentPlan | NodePlan, options: type[Any]) -> list[str]:
-    """The gates of one daemon that are set without an effect."""
+_DAEMONS: Mapping[str, type[Any]] = {
+    "API server": ApiServerFlags,
+    "controller manager": ControllerManagerOptions,
+    "scheduler": SchedulerOptions,
+    "node agent": NodeAgentOptions,
+}
+
+
+def gates_of(daemon: str) -> tuple[str, ...]:
+    """The feature gates with an effect in a daemon, such as "node agent"."""
+    (declared,) = (each for each in options_of(_DAEMONS[daemon]).values() if each.name == FEATURE_GATES)
+    return built_gates(declared.effect)
+
+
+def _idle_gates(part: ComponentPlan | NodePlan, daemon: str) -> list[str]:
+    """The gates of one daemon that are set without an effect, each with the reason."""
     given = raw_option(part.flags, FEATURE_GATES)
-    (declared,) = (each for each in options_of(options).values() if each.name == FEATURE_GATES)
     try:
-        found = idle_gates(mapping(given), built_gates(declared.effect)) if given else []
+        found = idle_gates(mapping(given), gates_of(daemon)) if given else []
     except (KeyError, ValueError):  # it is refused, when the options are read
         return []
     place = part.places.get(FEATURE_GATES, part.place)
-    return [f"{place}: feature gate {gate} changes nothing: it has no effect here" for gate in found]
+    owners = {gate: [name for name in _DAEMONS if gate in gates_of(name)] for gate in found}
+    return [f"{place}: feature gate {gate} changes nothing: {reason(gate, owners[gate])}" for gate in found]
 
 
 def _check_controllers(options: ControllerManagerOptions, place: str) -> None:

@@ -9,8 +9,9 @@ Holds: each daemon accepts every gate of v1.25, since all share one list; the va
 
 Mirrors  kubernetes v1.25 k8s.io/component-base/featuregate/feature_gate.go: Set, SetFromMap,
          Enabled.
-Differs  a gate without an effect here is accepted and listed as such (`orrery options`); upstream's
-         warning about gates that are GA or deprecated is left out.
+Differs  a gate without an effect here is accepted and noted with the reason
+         (`sim.options.idle_gates`); upstream's warning about gates that are GA or deprecated is
+         left out.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ JOB_TRACKING = "JobTrackingWithFinalizers"
 MIXED_PROTOCOLS = "MixedProtocolLBService"
 NODE_CONFIG = "DynamicKubeletConfig"
 POLICY_STATUS = "NetworkPolicyStatus"
+GRPC_PROBES = "GRPCContainerProbe"
 PROBE_GRACE = "ProbeTerminationGracePeriod"
 PROC_MOUNT = "ProcMountType"
 RECOVER_EXPANSION = "RecoverVolumeExpansionFailure"

@@ -37,7 +37,7 @@ from sim.options.base import (
     within,
 )
 from sim.options.cloud import cloud_provider
-from sim.options.gates import READ_WRITE_ONCE_POD, enabled, feature_gates
+from sim.options.gates import GRPC_PROBES, READ_WRITE_ONCE_POD, enabled, feature_gates
 from sim.options.node_agent_refusals import WITHOUT_EFFECT
 from sim.units import SECOND, quantity_nano, quantity_value
 
@@ -486,7 +486,7 @@ class NodeAgentOptions:
         check=at_least(0),
     )
 
-    feature_gates: Mapping[str, str] = feature_gates(*SHUTDOWN_GATES, READ_WRITE_ONCE_POD)
+    feature_gates: Mapping[str, str] = feature_gates(*SHUTDOWN_GATES, GRPC_PROBES, READ_WRITE_ONCE_POD)
 
     # --- shutdown of the machine ---
     shutdown_grace_period_us: int = option(

@@ -7,6 +7,7 @@ Holds: a probe with a result that agrees with the health of its container, if th
 by itself, schedules nothing; its ticks stay where a ticker that never stops would have put them.
 
 Mirrors  pkg/kubelet/prober/{worker,prober_manager}.go: one ticker from the first sync on,
+         prober.go (a probe without a handler ends in an error, and its result is thrown away);
          thresholds, initial delay in whole seconds, holds after a liveness or startup failure until
          there is a new container id (v1.25).  A probe identifies an instance by the status that
          shows it; the initial result of an instance is reported like any other.
@@ -287,6 +288,9 @@ class Probe:
         # Quirk: the newest container answers at the address and is probed, also before the status
         # shows it.
         container = self._newest() or container
+        if self.error:
+            self._owner.unhealthy(self, container)
+            return
         healthy = self._succeeds(container, now_us)
         self._streak = self._streak + 1 if healthy is self._last_healthy else 1
         self._last_healthy = healthy
@@ -296,6 +300,11 @@ class Probe:
             with caused_by(self._ctx.kernel, self._owner.fault_record(container)):
                 self._owner.unhealthy(self, container)
                 self._count(False)
+
+    @property
+    def error(self) -> str:
+        """The error in which each probe ends: there is no result then.  Empty if there is none."""
+        return "" if self._answer is None else self._answer.error
 
     def _answer_for(self, container: Container) -> Answer | None:
         """The answer of the handler, unless a fault says how the container answers."""
@@ -370,7 +379,10 @@ class Probe:
             return
         is_finished = self.kind == "Startup" and self.result == "Success"
         settled = (
-            self._succeeds(container, now_us) and self.result == "Success" and self._last_healthy is not False
+            self._succeeds(container, now_us)
+            and self.result == "Success"
+            and self._last_healthy is not False
+            and not self.error
         )
         if not settled and not is_finished:
             self._tick_at(self._next_tick_us(local_us))

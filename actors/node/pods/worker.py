@@ -41,13 +41,14 @@ from actors.node.pods.prober import Probe, probe_specs
 from actors.node.pods.sandboxes import make_sandbox
 from actors.node.pods.status_manager import status_in
 from actors.node.runtime.containers import Container, PodRuntime
-from actors.node.runtime.probe_answers import answer_of
+from actors.node.runtime.probe_answers import Answer, answer_of
 from actors.node.sources.references import volumes_of
 from actors.node.sources.volumes import keeps_volumes, unmounted_after_us
 from sim.api.objects import TERMINAL
 from sim.api.store import Item
 from sim.api.types import Obj
 from sim.kernel.timer import Timer
+from sim.options.gates import GRPC_PROBES, enabled
 from sim.units import SECOND, format_time, parse_time
 
 RETRY_US = 10 * SECOND  # pod_workers.go: backOffPeriod, jitter 0.5
@@ -467,10 +468,18 @@ class Worker:
         if not specs:
             return
         ctx, spec = self.agent.ctx, self.pod["spec"]
-        self.probes = tuple([Probe(ctx, self, *row, answer_of(spec, row[0], row[1])) for row in specs])
+        self.probes = tuple([Probe(ctx, self, *row, self._answer(spec, *row)) for row in specs])
         for probe in self.probes:
             probe.refresh()  # a restarted agent's status shows the container already
             probe.start(self.agent.first_probe_wait_us(int(probe.spec.get("periodSeconds") or 10)))
+
+    def _answer(self, spec: Obj, kind: str, container: str, probe: Obj) -> Answer | None:
+        """How a container answers a probe."""
+        if "grpc" in probe and not enabled(self.agent.options.feature_gates, GRPC_PROBES):
+            metadata = self.pod["metadata"]
+            pod = f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
+            return Answer((), "", f"missing probe handler for {pod}:{container}")
+        return answer_of(spec, kind, container)
 
     def _check_probes(self) -> None:
         """Quirk: every sync probes at once a container that has started and is not ready."""
@@ -519,6 +528,10 @@ class Worker:
 
     def unhealthy(self, probe: Probe, container: Container) -> None:
         """Record the event of a failed probe of a container."""
+        if probe.error:
+            text = f"{probe.kind} probe errored: {probe.error}"
+            self.agent.event(self.pod, "Warning", "Unhealthy", text, container=probe.container)
+            return
         specs = {spec["name"]: spec for spec in self.pod["spec"]["containers"]}
         ip = self.runtime.ip if self.runtime is not None else ""
         text = f"{probe.kind} probe failed: {probe.output(container, specs.get(probe.container) or {}, ip)}"

@@ -35,10 +35,12 @@ class Answer(NamedTuple):
 
     spans: (age in microseconds, True if the probe succeeds from then on), in order of their age
     output: what a probe that fails shows; `{ip}` in it stands for the pod's address
+    error: that of a probe that no handler carries out, which counts neither way; else empty
     """
 
     spans: tuple[tuple[int, bool], ...]
     output: str
+    error: str = ""
 
     def succeeds(self, age_us: int) -> bool:
         """The answer at an age of the container."""

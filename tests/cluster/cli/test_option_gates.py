@@ -339,3 +339,24 @@ async def test_the_use_of_one_container_counts_while_its_gate_is_on(gate: bool) 
         (shown,) = status["currentMetrics"]
         assert shown["containerResource"]["current"] == {"averageUtilization": 100, "averageValue": "100m"}
         assert status["desiredReplicas"] > 2
+
+
+@pytest.mark.parametrize("gate", [True, False])
+async def test_probe_by_grpc_has_no_result_without_its_gate(gate: bool) -> None:
+    probed = pod("p")
+    probe = {"grpc": {"port": 80}, "periodSeconds": 5}
+    probed["spec"]["containers"][0] |= {"readinessProbe": probe, "livenessProbe": probe}
+    async with Cluster(manager(1, {"feature-gates": f"GRPCContainerProbe={gate}"})) as cluster:
+        cluster.apply(probed)
+        await cluster.run_for("60s")
+        found = cluster.get("pods", "p") or {}
+        (state,) = found["status"]["containerStatuses"]
+        assert (state["ready"], state["restartCount"]) == (gate, 0)
+        texts = {
+            event["message"]: event["count"]
+            for event in cluster.list("events", "default")
+            if event["reason"] == "Unhealthy"
+        }
+        error = f"probe errored: missing probe handler for p_default({found['metadata']['uid']}):c"
+        assert set(texts) == (set() if gate else {f"Readiness {error}", f"Liveness {error}"})
+        assert all(count > 5 for count in texts.values())

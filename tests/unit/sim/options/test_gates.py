@@ -1,19 +1,23 @@
 """Feature gates: which may be set, to what, and what is said of the others."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from sim.app.options import api_server_options
+from sim.app.options import api_server_options, gates_of, idle_options
+from sim.app.plain_plan import plain_nodes
 from sim.errors import InputError
 from sim.options.api_server import parse_api_server
 from sim.options.base import options_of
 from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
 from sim.options.gate_table import ALPHA, BETA, GATES
-from sim.options.gates import FEATURE_GATES, built_gates, enabled, idle_gates, of_api_server
+from sim.options.gates import FEATURE_GATES, SPECIAL, built_gates, enabled, idle_gates, of_api_server
+from sim.options.idle_gates import REASONS
 from sim.options.node_agent import parse_node_agent
 from sim.options.scheduler import parse_scheduler
+from sim.scenario.plan.plan import ClusterPlan
 
 DAEMONS = [parse_api_server, parse_controller_manager, parse_scheduler, parse_node_agent]
 
@@ -87,6 +91,23 @@ def test_gates_without_effect_are_known_as_such() -> None:
     assert "JobReadyPods" in built and "CPUManager" not in built
     given = {"JobReadyPods": "false", "CPUManager": "false", "MemoryManager": "true", "AllAlpha": "true"}
     assert idle_gates(given, built) == ["CPUManager"]
+
+
+def test_gate_has_an_effect_in_a_daemon_or_a_reason_why_not() -> None:
+    daemons = ("API server", "controller manager", "scheduler", "node agent")
+    built = {gate for daemon in daemons for gate in gates_of(daemon)}
+    open_gates = {name for name, gate in GATES.items() if not gate.locked and name not in SPECIAL}
+    assert open_gates - built == set(REASONS)
+
+
+def test_gate_that_changes_nothing_is_noted_with_the_reason() -> None:
+    gates = "CPUManager=false,JobReadyPods=false,GRPCContainerProbe=false"
+    node = replace(plain_nodes(1)[0], flags={"feature-gates": gates}, place="n.yaml:3:1")
+    first, second = idle_options(ClusterPlan(nodes=(node,)))
+    assert first == "n.yaml:3:1: feature gate CPUManager changes nothing: " + REASONS["CPUManager"]
+    assert second.endswith(
+        "feature gate JobReadyPods changes nothing: it is a gate of the controller manager"
+    )
 
 
 def test_seats_take_the_option_and_its_gate() -> None:
