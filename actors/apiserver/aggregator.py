@@ -111,8 +111,8 @@ class Aggregator:
     watches: of simulated clients, on resources of these servers
     """
 
-    def __init__(self, server: ConnectedServer) -> None:
-        self.backends: Backends = NoBackends()
+    def __init__(self, server: ConnectedServer, backends: Backends) -> None:
+        self.backends = backends
         self.delegated: dict[tuple[str, str], Delegated] = {}
         self.listed: dict[str, Delegated] = {}
         self._server = server

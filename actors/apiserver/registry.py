@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import Authorizer
-from sim.api.kinds.core.component_status import Probed
+from actors.apiserver.surroundings import Surroundings
 from sim.api.schema.scheme import Scheme
-from sim.api.types import Reply
-from sim.api.verbs.call import Call, Identities, Registry, Rules
+from sim.api.verbs.call import Registry, Rules
 from sim.kernel import Context
 
 
@@ -24,10 +22,7 @@ class Parts(Protocol):
     sees: Scheme
     options: ApiServerOptions
     authorizer: Authorizer
-    log: Callable[[Call, Any, str], Reply | None] | None
-    identities: Identities | None
-    probed: Probed | None
-    agent_listens: Callable[[str], bool] | None
+    around: Surroundings
 
 
 def make_registry(server: Parts, ctx: Context, rules: Rules) -> Registry:
@@ -39,15 +34,15 @@ def make_registry(server: Parts, ctx: Context, rules: Rules) -> Registry:
         ctx.stream("objects").getrandbits,
         ctx.wall_us,
         options.service_cidr,
-        server.log,
+        server.around.log,
         options.collects,
         options.checks_fields,
         options.node_ports,
         options.gates,
-        identities=server.identities,
+        identities=server.around.identities,
         authorizer=server.authorizer,
         user_rules=server.authorizer.user_rules,
-        probed=server.probed,
-        agent_listens=server.agent_listens,
+        probed=server.around.probed,
+        agent_listens=server.around.agent_listens,
         counting=lambda: ctx.kernel.meters,
     )

@@ -22,7 +22,7 @@ Differs  - The transport authenticates clients.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -56,21 +56,21 @@ from actors.apiserver.lifecycle.storage_connection import Reach
 from actors.apiserver.lifecycle.storage_without_leader import CacheLife
 from actors.apiserver.metering import count_flight
 from actors.apiserver.options import ApiServerOptions
-from actors.apiserver.ports import AuditSink, Authorizer, StorageProcess, writer_of
+from actors.apiserver.ports import Authorizer, StorageProcess, writer_of
 from actors.apiserver.refusals import Refusals
 from actors.apiserver.registry import make_registry
 from actors.apiserver.rules import Machinery
 from actors.apiserver.storage_metering import metered
+from actors.apiserver.surroundings import ALONE, Surroundings
 from actors.apiserver.webhooks import Webhooks
 from sim.api import status
 from sim.api.audit.events import unstored
 from sim.api.auth.attributes import AccessAttributes, Opinion
-from sim.api.kinds.core.component_status import Probed
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Answer, Consult, Consulted, Get, Op, Pause, Range, Unavailable
-from sim.api.types import Obj, Reply, Request, UserInfo
+from sim.api.types import Reply, Request, UserInfo
 from sim.api.unanswered import Unanswered
-from sim.api.verbs.call import REST, Call, Identities, Refusal, Steps
+from sim.api.verbs.call import REST, Call, Refusal, Steps
 from sim.kernel import Context, Kernel, State
 from sim.units import MS, SECOND
 
@@ -86,10 +86,8 @@ LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"
 class ApiServer:
     """An `Endpoint`.  `main` is its actor; the object survives the crashes of its incarnations.
 
-    log: serves pods/log; the composition root sets it, since it knows the nodes
-    trust: how the transports authenticate clients; the composition root sets its data
-    identities: shared by the servers of a cluster; the composition root sets it
-    addons: objects, each with its plural, that exist from the start beside those of every cluster
+    around: what it is connected to besides its storage
+    trust: how the transports authenticate clients
     sees: the scheme with the definitions that this replica has observed
     goaway: None if the chance is 0 or no incarnation runs
     trail: how far the caches are behind the storage
@@ -101,8 +99,6 @@ class ApiServer:
     ready: True while an incarnation runs and is not terminating
     bounded: True if a request may have to wait or be refused, or is audited
     audit: None if nothing is audited or no incarnation runs
-    audit_sink: takes the events of the audit; the composition root sets it
-    client_address: the address of the host of a user; the composition root sets it
     """
 
     def __init__(
@@ -114,6 +110,7 @@ class ApiServer:
         options: ApiServerOptions | None = None,
         authorizer: Authorizer | None = None,
         address: str = "172.16.250.1",
+        around: Surroundings = ALONE,
     ) -> None:
         self.name = name
         self.address = address
@@ -122,13 +119,9 @@ class ApiServer:
         self.scheme = scheme
         self.options = options or ApiServerOptions()
         self.authorizer: Authorizer = authorizer or allow_all(scheme.names)
-        self.log: Callable[[Call, Any, str], Reply | None] | None = None
-        self.probed: Probed | None = None
-        self.agent_listens: Callable[[str], bool] | None = None
+        self.around = around
         self.trust = Trust()
-        self.identities: Identities | None = None
         self.refusals = Refusals(kernel)
-        self.addons: Sequence[tuple[str, Obj]] = ()
         self.sees = scheme
         self.ctx: Context | None = None
         self.reach: Reach | None = None
@@ -147,13 +140,11 @@ class ApiServer:
         self._life: CacheLife | None = None
         self._extra_us = 0  # fault: added to each request
         self.trail = CacheTrail(self.options.cache_lag_us)
-        self.webhooks = Webhooks(self)
-        self.aggregator = Aggregator(self)
+        self.webhooks = Webhooks(self, around.ask)
+        self.aggregator = Aggregator(self, around.backends)
         self.ready = False
         self._away: Reply | None = None  # the reply to every new request during termination
         self.audit: Auditor | None = None
-        self.audit_sink: AuditSink | None = None
-        self.client_address: Callable[[UserInfo], str] = lambda _: self.address
         self.bounded = self._is_bounded()
 
     # --- start and end -----------------------------------------------------------------------------
@@ -209,13 +200,15 @@ class ApiServer:
         registry = make_registry(self, ctx, machinery.rules())
         self.plans = Plans(self, registry, machinery.view) if self.kernel.fast.templates else None
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
-        bootstrap(registry, store, self.address, self.trust.data, self.addons)
+        bootstrap(registry, store, self.address, self.trust.data, self.around.addons)
         bootstrap_roles(registry, store)
         if self.options.event_ttl_us:
             self.storage.expire(self.scheme.prefix("events"), self.options.event_ttl_us)
-        if self.options.audit is not None and self.audit_sink is not None:
+        sink = self.around.audit_sink
+        if self.options.audit is not None and sink is not None:
             audit = self.options.audit
-            self.audit = Auditor(ctx, self.sees, audit, self.audit_sink, self.client_address)
+            address_of = self.around.client_address or (lambda _: self.address)
+            self.audit = Auditor(ctx, self.sees, audit, sink, address_of)
             self.bounded = True
         self.caches = caches = Caches(
             ctx, store, self.options, [each for each in self.scheme.resources if "watch" in each.verbs]
@@ -505,11 +498,8 @@ class ApiServer:
         return served
 
     def _take_cause(self, request: Request) -> None:
-        kernel = self.kernel
-        if request.cause:
-            kernel.follow(request.cause)
-        elif kernel.cause:
-            request.cause = kernel.cause
+        self.kernel.follow(request.cause or self.kernel.cause)
+        request.cause = self.kernel.cause
 
     def _run(self, call: Call, steps: Steps) -> tuple[Reply, int]:
         """Carry out a request on a prompt storage; return the reply and the storage's latency."""

@@ -86,8 +86,8 @@ class Webhooks:
     present: True while a configuration is stored and the replica runs
     """
 
-    def __init__(self, server: Bounded) -> None:
-        self.ask: Ask = unreachable
+    def __init__(self, server: Bounded, ask: Ask) -> None:
+        self.ask = ask
         self.present = False
         self._server = server
         self._prefixes = [server.scheme.prefix(plural) for plural in PLURALS]

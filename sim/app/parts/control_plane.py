@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from actors.apiserver import ApiServer
 from actors.apiserver.authorization import make_authorization
+from actors.apiserver.surroundings import Surroundings
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.metrics_api import Metrics, NoMetrics
 from actors.controllers.shared.shell import RootCa
@@ -99,7 +100,18 @@ class ControlPlane:
     def api_server(self, name: str, address: str) -> ApiServer:
         """An API server with its connections."""
         cluster = self._cluster
-        server = ApiServer(
+        around = Surroundings(
+            log=partial(pod_log, cluster.nodes, cluster.options.nodes),
+            probed=self._probed,
+            agent_listens=partial(agent_listens, cluster.nodes, cluster.options.nodes),
+            identities=cluster.identities,
+            addons=self._addons,
+            ask=self.webhooks.ask,
+            backends=self.api_programs,
+            audit_sink=cluster.audit,
+            client_address=partial(self._address_of, address),
+        )
+        return ApiServer(
             name,
             cluster.kernel,
             cluster.storage,
@@ -107,17 +119,8 @@ class ControlPlane:
             cluster.options.api_server,
             self.authorization,
             address,
+            around,
         )
-        server.log = partial(pod_log, cluster.nodes, cluster.options.nodes)
-        server.probed = self._probed
-        server.agent_listens = partial(agent_listens, cluster.nodes, cluster.options.nodes)
-        server.identities = cluster.identities
-        server.addons = self._addons
-        server.webhooks.ask = self.webhooks.ask
-        server.aggregator.backends = self.api_programs
-        server.audit_sink = cluster.audit
-        server.client_address = partial(self._address_of, server)
-        return server
 
     def manager_main(self) -> Main:
         """The main function of a controller manager."""
@@ -204,7 +207,7 @@ class ControlPlane:
             cluster.names, cluster.plan, cluster.options, cluster.supervisor, cluster.storage.prompt
         )
 
-    def _address_of(self, server: ApiServer, user: UserInfo) -> str:
+    def _address_of(self, own: str, user: UserInfo) -> str:
         """The address of a client: that of its node, or of the host of the control plane."""
         node = self._cluster.nodes.get(user.name.removeprefix(self._cluster.names.user_node_prefix))
-        return server.address if node is None else node.machine.spec.address
+        return own if node is None else node.machine.spec.address

@@ -1,0 +1,47 @@
+"""What an API server is connected to besides its storage: nodes, programs outside, keys, audit.
+
+A cluster composes these before it makes the server; a server by itself has none of them.
+
+Holds: they are the same for every incarnation of the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from actors.apiserver.aggregator import Backends, NoBackends
+from actors.apiserver.ports import AuditSink
+from actors.apiserver.webhooks import Ask, unreachable
+from sim.api.kinds.core.component_status import Probed
+from sim.api.types import Obj, Reply, UserInfo
+from sim.api.verbs.call import Call, Identities
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The connections of one server.
+
+    log: serves pods/log; None answers as for a node that cannot be reached
+    probed: the state of the components for ComponentStatuses
+    agent_listens: True for a node with an agent that serves its port
+    identities: credentials of service accounts, shared by the servers of a cluster
+    addons: objects, each with its plural, that exist from the start beside those of every cluster
+    ask: calls a program outside for a webhook
+    backends: the servers behind the Services of APIServices
+    audit_sink: takes the events of the audit
+    client_address: the address of the host of a user; None gives that of the server
+    """
+
+    log: Callable[[Call, object, str], Reply | None] | None = None
+    probed: Probed | None = None
+    agent_listens: Callable[[str], bool] | None = None
+    identities: Identities | None = None
+    addons: Sequence[tuple[str, Obj]] = ()
+    ask: Ask = unreachable
+    backends: Backends = field(default_factory=NoBackends)
+    audit_sink: AuditSink | None = None
+    client_address: Callable[[UserInfo], str] | None = None
+
+
+ALONE = Surroundings()
