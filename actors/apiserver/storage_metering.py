@@ -3,14 +3,18 @@
 Turns operations, lists and watches into counters and histograms of `Kernel.meters`.
 
 Mirrors  kubernetes v1.25 apiserver pkg/storage/etcd3/metrics/metrics.go,
-         pkg/storage/cacher/metrics/metrics.go.
-Differs  times are virtual.
+         pkg/storage/cacher/metrics/metrics.go, pkg/storage/storagebackend/factory/etcd3.go (the
+         client of the storage counts its calls);
+         grpc-ecosystem/go-grpc-prometheus client_metrics.go.
+Differs  times are virtual; the messages on the streams of watches are not counted, nor are the
+         objects of the lists that fill watch caches.
+Quirk    the client counts the answer of a call as received only if the call failed.
 """
 
 from __future__ import annotations
 
 from sim.api.schema.resource import Resource
-from sim.api.store import Delete, Get, Op, Page, Put, Range
+from sim.api.store import Answer, Delete, Get, Op, Page, Put, Range, Unavailable
 from sim.api.types import Reply
 from sim.api.verbs.call import Steps
 from sim.api.verbs.single import STORED_AS
@@ -19,6 +23,11 @@ from sim.kernel import Kernel
 from sim.kernel.meters import Meters
 from sim.units import SECOND
 
+# The families of calls, and the labels of a call: its method, service and type.
+STARTED, HANDLED = "grpc_client_started_total", "grpc_client_handled_total"
+SENT, RECEIVED = "grpc_client_msg_sent_total", "grpc_client_msg_received_total"
+READ, WRITE = ("Range", "etcdserverpb.KV", "unary"), ("Txn", "etcdserverpb.KV", "unary")
+WATCH = ("Watch", "etcdserverpb.Watch", "bidi_stream")
 GROUPED = ("customresourcedefinitions", "apiservices")
 LISTS, CACHED_LISTS = "apiserver_storage_list_", "apiserver_cache_list_"
 
@@ -36,8 +45,11 @@ def _metered(kernel: Kernel, meters: Meters, steps: Steps, resource: Resource) -
         op = next(steps)
         while True:
             begun_us, kind = kernel.now_us, _operation(op)
+            if kind:
+                _count_start(meters, kind)
             answer = yield op
             if kind:
+                _count_end(meters, kind, answer)
                 took = (kernel.now_us - begun_us) / SECOND
                 of = list_of if kind == "list" else kind_of
                 meters.observe("etcd_request_duration_seconds", (kind, of), took)
@@ -52,6 +64,34 @@ def _metered(kernel: Kernel, meters: Meters, steps: Steps, resource: Resource) -
             meters.count(f"{LISTS}total", (named,))
             meters.count(f"{LISTS}returned_objects_total", (named,), len(reply.items or ()))
         return reply
+
+
+def _count_start(meters: Meters, operation: str) -> None:
+    """Count a call of the storage that begins."""
+    call = READ if operation in ("get", "list") else WRITE
+    meters.count(STARTED, call)
+    meters.count(SENT, call)
+
+
+def _count_end(meters: Meters, operation: str, answer: Answer) -> None:
+    """Count the end of a call of the storage."""
+    call = READ if operation in ("get", "list") else WRITE
+    failed = isinstance(answer, Unavailable)
+    meters.count(HANDLED, ("Unavailable" if failed else "OK", *call))
+    if failed:
+        meters.count(RECEIVED, call)
+
+
+def count_fills(counted: Meters | None, shown: Meters, resource: Resource, fills: int) -> None:
+    """Show the calls by which the watch cache of a resource was filled, each a list and a watch.
+
+    counted: the calls of requests, which are added; None if nothing counts them yet
+    """
+    before = {} if counted is None else counted.counters
+    read = {SENT: READ, STARTED: READ, HANDLED: ("OK", *READ), f"{LISTS}total": (resource.group_resource,)}
+    for family, labels in (*read.items(), (STARTED, WATCH)):
+        known = before.get(family, {}).get(labels, 0)
+        shown.count(family, labels, fills + (0 if labels in shown.counters.get(family, {}) else known))
 
 
 def type_of(resource: Resource, begin: str = "*") -> str:

@@ -14,7 +14,7 @@ from math import inf
 from typing import Protocol
 
 from actors.apiserver.server import ApiServer
-from actors.apiserver.storage_metering import type_of
+from actors.apiserver.storage_metering import count_fills, type_of
 from actors.storage.actor import Storage
 from sim.api.aggregation.availability import is_available
 from sim.api.audit.policy import LEVEL_TEXTS
@@ -134,6 +134,7 @@ def _show_caches(cluster: Measured, shown: Meters) -> None:
                 if events:
                     shown.count("apiserver_watch_cache_events_dispatched_total", kind, events)
                 shown.count("apiserver_watch_cache_initializations_total", kind, fills)
+                count_fills(cluster.kernel.meters, shown, resource, fills)
                 shown.set("watch_cache_capacity", kind, capacity)
 
 

@@ -42,11 +42,16 @@ def check_admission(cluster: Cluster, metrics: ComponentMetrics) -> None:
 
 
 async def listed(cluster: Cluster, options: dict[str, str]) -> None:
+    await handled(
+        cluster, Request(verb="list", resource="services", options=options, user=cluster.admin_user), 200
+    )
+
+
+async def handled(cluster: Cluster, request: Request, code: int) -> None:
     replies: list[Reply] = []
-    request = Request(verb="list", resource="services", options=options, user=cluster.admin_user)
     cluster.api_servers["apiserver-0"].handle(request, replies.append)
     await cluster.run_for("1s")
-    assert replies[0].code == 200
+    assert replies[0].code == code
 
 
 async def check_caches(cluster: Cluster, metrics: ComponentMetrics) -> None:
@@ -70,6 +75,26 @@ async def check_caches(cluster: Cluster, metrics: ComponentMetrics) -> None:
     assert metrics.value("etcd_request_duration_seconds_count", operation="list", type="*[]core.Service") > 0
     labels = {"resource": "pods", "verb": "WATCH", "scope": "cluster"}
     assert metrics.value("apiserver_longrunning_requests", **labels) > 1
+
+
+async def check_calls(cluster: Cluster, metrics: ComponentMetrics) -> None:
+    """The calls of the storage's client; each cache was filled by a list, and has a watch."""
+    assert metrics.value("apiserver_storage_list_total", resource="cronjobs.batch") >= 1
+    assert metrics.value("grpc_client_started_total", grpc_method="Watch", grpc_type="bidi_stream") > 30
+    labels = {"grpc_method": "Txn", "grpc_service": "etcdserverpb.KV", "grpc_code": "OK"}
+    families = ("grpc_client_handled_total", "grpc_client_started_total")
+    before = [metrics.value(family, grpc_method="Range") for family in families]
+    await listed(cluster, {})
+    after = [metrics.value(family, grpc_method="Range") for family in families]
+    assert all(later > earlier for later, earlier in zip(after, before, strict=True))
+    written = metrics.value(families[0], **labels)
+    body = {"metadata": {"name": "m"}}
+    made = Request(
+        verb="create", resource="configmaps", namespace="default", body=body, user=cluster.admin_user
+    )
+    await handled(cluster, made, 201)
+    assert metrics.value(families[0], **labels) > written
+    assert metrics.value("grpc_client_msg_received_total") == 0
 
 
 def check_pod_security(cluster: Cluster, metrics: ComponentMetrics) -> None:
@@ -155,6 +180,7 @@ async def test_api_servers_count_admission_caches_and_flows() -> None:
         # 28 seconds of nanoseconds, of each phase.
         full = f"{flows}priority_level_request_utilization"
         assert metrics.value(f"{full}_count", priority_level="system", phase="executing") == 28 * 10**9
+        await check_calls(cluster, metrics)
         server = cluster.api_servers["apiserver-0"]
         server.overload(2_000_000, None)  # each request takes two seconds, and needs a seat
         await cluster.run_for("10s")

@@ -27,6 +27,7 @@ from sim.kernel.meters import Histogram, Labels, Meters
 from sim.options.metrics import PREVIOUS_MINOR
 
 STABLE, ALPHA = "STABLE", "ALPHA"
+NO_STABILITY = "NONE"  # of the families of a library
 # The labels of what a request addresses.
 PLACE = ("group", "resource", "scope", "subresource", "verb", "version")
 EVERY_PROCESS = "every process"
@@ -75,6 +76,8 @@ class Family(NamedTuple):
     @property
     def help(self) -> str:
         """The text that readers see."""
+        if self.stability == NO_STABILITY:
+            return self.text
         since = f"(Deprecated since 1.{self.deprecated}.0) " if self.deprecated else ""
         early = EARLY if self.text.startswith(EARLY) else ""
         return f"{early}[{self.stability}] {since}{self.text.removeprefix(EARLY)}"

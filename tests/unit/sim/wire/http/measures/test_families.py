@@ -16,20 +16,22 @@ def test_a_line_of_the_list_becomes_a_family() -> None:
 a_seconds | histogram exp 0.5 2 3 | STABLE | x,y | Text with a | in it.
 b | gauge | ALPHA 1.23 | - | Old.
 c | histogram lin 5 5 2 | ALPHA | {} | One.
-d | counter | ALPHA | x |"""
+d | counter | ALPHA | x |
+e | counter | NONE | x | Of a library."""
     found = parse_families(text)
     assert found["a_seconds"].buckets == (0.5, 1, 2) and found["a_seconds"].labels == ("x", "y")
     assert found["a_seconds"].help == "[STABLE] Text with a | in it."
     assert found["b"].always and found["b"].hidden
     assert found["b"].help == "[ALPHA] (Deprecated since 1.23.0) Old."
     assert found["c"].buckets == (5, 10) and not found["c"].always
+    assert found["e"].help == "Of a library."
     assert found["d"].help == "[ALPHA] " and not found["d"].hidden
 
 
 def test_every_family_of_the_list_is_well_formed() -> None:
     for name, family in FAMILIES.items():
         assert family.type in ("counter", "gauge", "histogram", "summary"), name
-        assert family.stability in ("ALPHA", "STABLE"), name
+        assert family.stability in ("ALPHA", "STABLE", "NONE"), name
         assert (family.type == "histogram") == bool(family.buckets), name
         assert list(family.buckets) == sorted(set(family.buckets)), name
 
