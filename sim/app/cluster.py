@@ -87,6 +87,7 @@ from sim.scenario.plan.storage import storage_objects
 from sim.units import SECOND
 from sim.version import __version__
 from sim.wire.clients import Clients
+from sim.wire.patience import Deadline
 
 if TYPE_CHECKING:
     from sim.app.measured.components import ComponentMetrics
@@ -444,7 +445,7 @@ class Cluster:
 
         Virtual time does not pass.  Raises TooSlowError of Trio after so many real seconds.
         """
-        with trio.fail_after(limit_s):
+        with Deadline(limit_s) as deadline, deadline.bounded():
             await self.clients.wait(watches)
 
     async def run_until(self, at: str | int) -> None:

@@ -30,6 +30,7 @@ from sim.api.dialing import DialError, joined, place_of
 from sim.api.schema.json_text import go_quote
 from sim.kernel import OutsideRequest
 from sim.wire.outside_answers import UNEXPECTED_EOF, AnswerReader, BrokenAnswer, Head
+from sim.wire.patience import within
 
 RECEIVE_BYTES = 1 << 16
 DIAL_S, HANDSHAKE_S = 30.0, 10.0  # net.Dialer and TLSHandshakeTimeout of client-go
@@ -144,21 +145,20 @@ async def connect(request: OutsideRequest, context: ssl.SSLContext | None) -> Co
     if context is None:
         return Connection(transport, transport)
     try:
-        with trio.fail_after(HANDSHAKE_S):
+        with within(HANDSHAKE_S):
             stream = trio.SSLStream(
                 transport, context, server_hostname=_ascii(url.hostname), https_compatible=True
             )
             await stream.do_handshake()
-    except trio.TooSlowError:
+            return Connection(stream, transport)
         transport.socket.close()
-        raise NotReached("net/http: TLS handshake timeout") from None
+        raise NotReached("net/http: TLS handshake timeout")
     except (*BROKEN, ssl.SSLError, ValueError) as error:
         transport.socket.close()
         raise NotReached(_handshake_failure(error, url.hostname, transport.first)) from None
     except BaseException:
         transport.socket.close()
         raise
-    return Connection(stream, transport)
 
 
 def url_of(request: OutsideRequest) -> Url:
@@ -177,7 +177,7 @@ _lookups = trio.CapacityLimiter(LOOKUPS_MAX)
 async def _dialled(host: str, port: int) -> trio.SocketStream:
     """A connection to the first address that accepts one.  Raises NotReached."""
     failure = ""
-    with trio.move_on_after(DIAL_S):
+    with within(DIAL_S):
         for family, place in await _addresses(host, port):
             shown = f"dial tcp {joined(place[0], port)}"
             made = trio.socket.socket(family, socket.SOCK_STREAM)

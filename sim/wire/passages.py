@@ -14,6 +14,7 @@ Differs  a connection serves one request; Go's client keeps connections open.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import ExitStack
 from http import HTTPStatus
 from math import inf
 
@@ -35,6 +36,7 @@ from sim.wire.outside_connections import (
     sending,
     url_of,
 )
+from sim.wire.patience import Deadline
 from sim.wire.tls import client_context
 
 REDIRECTED = "the backend attempted to redirect this request, which is not permitted"
@@ -47,7 +49,7 @@ class Passage:
     code, headers: of the answer
     """
 
-    def __init__(self, connection: Connection, method: str, deadline: float) -> None:
+    def __init__(self, connection: Connection, method: str, deadline: Deadline) -> None:
         self.code = 0
         self.headers: list[tuple[str, str]] = []
         self._connection, self._deadline = connection, deadline
@@ -56,6 +58,7 @@ class Passage:
 
     def close(self) -> None:
         """Close the connection at once."""
+        self._deadline.lift()
         self._connection.close()
 
     async def ask(self, request: OutsideRequest) -> None:
@@ -82,7 +85,7 @@ class Passage:
                     yield part
                 if self._reader.is_done:
                     return
-                with trio.fail_at(self._deadline):
+                with self._deadline.bounded():
                     data = await self._connection.receive()
                 part = self._reader.feed(data) if data else self._reader.end()
         finally:
@@ -121,17 +124,16 @@ class Passage:
 async def open_passage(request: OutsideRequest, limit_s: float = inf) -> Passage:
     """Send a request and read the head of its answer.  Raises NotReached.
 
-    limit_s: real seconds for the whole answer
+    limit_s: real seconds for the whole answer, of those in which this process ran
     """
-    deadline = trio.current_time() + limit_s
+    deadline = Deadline(limit_s)
     try:
-        with trio.fail_at(deadline):
+        with ExitStack() as failed, deadline.bounded():
+            failed.callback(deadline.lift)
             passage = Passage(await _connected(request), request.method, deadline)
-            try:
-                await passage.ask(request)
-            except BaseException:
-                passage.close()
-                raise
+            failed.callback(passage.close)
+            await passage.ask(request)
+            failed.pop_all()
     except trio.TooSlowError:
         raise NotReached(DEADLINE_EXCEEDED) from None
     except BrokenAnswer as error:

@@ -15,6 +15,8 @@ Mirrors  nothing upstream: Go's net/http has the same deadlines by the wall cloc
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 import trio
@@ -84,6 +86,11 @@ def _ticker() -> _Ticker:
         return made
 
 
+def ran_s() -> float:
+    """The seconds in which this process ran, while a limit is set; it stands still without one."""
+    return _ticker().now_s()
+
+
 class Limit:
     """The time limit of a cancel scope, which may be set again. due_s: by the clock of the ticker"""
 
@@ -101,6 +108,37 @@ class Limit:
             self._ticker.armed.pop(self, None)
         else:
             self._ticker.arm(self)
+
+
+class Deadline:
+    """One limit for several pieces of work, which share its seconds; the time between them counts."""
+
+    __slots__ = ("_limit",)
+
+    def __init__(self, seconds: float) -> None:
+        self._limit = Limit(trio.CancelScope())
+        self._limit.set(seconds)
+
+    @contextmanager
+    def bounded(self) -> Iterator[None]:
+        """Do a piece of work.  Raises TooSlowError of Trio if the time is over before its end."""
+        if self._limit.scope.cancel_called:
+            raise trio.TooSlowError
+        self._limit.scope = scope = trio.CancelScope()
+        with scope:
+            yield
+        if scope.cancelled_caught:
+            raise trio.TooSlowError
+
+    def lift(self) -> None:
+        """End the limit: no work follows."""
+        self._limit.set(math.inf)
+
+    def __enter__(self) -> Deadline:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.lift()
 
 
 class within:  # as the functions of Trio, in lower case

@@ -17,6 +17,7 @@ Mirrors  the server's side of HTTP/2 in kubernetes v1.25: one connection, many s
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import Any
 
 import trio
@@ -25,6 +26,7 @@ from sim.api.types import Endpoint, Reply, Watch
 from sim.kernel import Kernel
 from sim.wire import frames, websocket
 from sim.wire.accepting import accept_connections, guarded
+from sim.wire.patience import Limit
 from sim.wire.sockets import CLOSE_S, Outbox, Pipe, PipeBrokenError, StreamPipe
 
 CALLS_MAX = 10_000  # unanswered requests of one connection: that of a thousand busy node agents
@@ -179,12 +181,16 @@ class Peer:
 
     async def run(self, pipe: Pipe) -> None:
         """Reads and writes until the connection ends."""
+        closing: Limit | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._write, pipe, nursery.cancel_scope)
             if await self._read(pipe):
                 nursery.cancel_scope.cancel()
             else:  # the fault is being written
-                nursery.cancel_scope.deadline = trio.current_time() + CLOSE_S
+                closing = Limit(nursery.cancel_scope)
+                closing.set(CLOSE_S)
+        if closing is not None:
+            closing.set(inf)
 
     async def _write(self, pipe: Pipe, scope: trio.CancelScope) -> None:
         try:

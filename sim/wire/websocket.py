@@ -16,6 +16,7 @@ import trio_websocket
 from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection
 
 from sim.wire import frames
+from sim.wire.patience import Deadline, within
 from sim.wire.sockets import CLOSE_S, Pipe, PipeBrokenError, StreamPipe, dial_stream, parse_address
 
 REFUSAL = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -55,7 +56,7 @@ class WebSocketPipe:
     async def aclose(self) -> None:
         """Closes the connection."""
         try:
-            with trio.move_on_after(CLOSE_S):  # the other side may never answer
+            with within(CLOSE_S):  # the other side may never answer
                 await self._connection.aclose()
         finally:
             await trio.aclose_forcefully(self._stream)
@@ -64,7 +65,7 @@ class WebSocketPipe:
 async def accept(nursery: trio.Nursery, stream: trio.SocketStream) -> WebSocketPipe:
     """The server's side of the handshake; raises PipeBrokenError if it fails."""
     try:
-        with trio.fail_after(HANDSHAKE_S):
+        with Deadline(HANDSHAKE_S) as handshake, handshake.bounded():
             request = await trio_websocket.wrap_server_stream(
                 nursery, stream, message_queue_size=QUEUED_MESSAGES, max_message_size=frames.ASK_MAX
             )
@@ -75,7 +76,7 @@ async def accept(nursery: trio.Nursery, stream: trio.SocketStream) -> WebSocketP
 
 async def refuse(stream: trio.SocketStream) -> None:
     """Answers a malformed opening, if its client reads the answer."""
-    with suppress(trio.BrokenResourceError, trio.ClosedResourceError), trio.move_on_after(CLOSE_S):
+    with suppress(trio.BrokenResourceError, trio.ClosedResourceError), within(CLOSE_S):
         await stream.send_all(REFUSAL)
 
 
@@ -86,7 +87,7 @@ async def dial(nursery: trio.Nursery, url: str) -> Pipe:
     if parts.scheme != "ws":
         return StreamPipe(stream, frames.FROM_SERVER_MAX)
     try:
-        with trio.fail_after(HANDSHAKE_S):
+        with Deadline(HANDSHAKE_S) as handshake, handshake.bounded():
             connection = await trio_websocket.wrap_client_stream(
                 nursery,
                 stream,

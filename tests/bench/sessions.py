@@ -84,6 +84,7 @@ def in_child(call: Callable[[], int], out: Path, file_size: int = 0) -> int:
         return child
     code = 70
     try:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, also for its children
         file = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.dup2(file, 1)
         os.dup2(file, 2)

@@ -33,6 +33,7 @@ from sim.kernel import OutsideRequest
 from sim.options.audit import WEBHOOK
 from sim.units import SECOND
 from sim.wire.outside import Exchanger
+from sim.wire.patience import within
 
 OK, MULTIPLE_CHOICES = 200, 300
 ATTEMPTS, FACTOR = 5, 1.5  # webhook.go: DefaultRetryBackoffWithInitialDelay
@@ -70,7 +71,7 @@ class Webhook:
                     await self._send(client, batch)
         finally:
             self._client = None
-            with trio.move_on_after(END_S, shield=True):
+            with within(END_S, shield=True):
                 for batch in self._batcher.take_rest():
                     await self._post(client, batch)
             client.close()

@@ -32,6 +32,7 @@ from sim.api.auth.keys import VerifyingKey, read_key_set
 from sim.app.receivers import Receiver
 from sim.kernel import OutsideRequest
 from sim.wire.outside import Exchanger
+from sim.wire.patience import within
 from sim.wire.tls import client_context
 
 TIMEOUT_S = 10.0  # real seconds for one question
@@ -107,7 +108,7 @@ class Remote:
             return  # another request has fetched them
         found: list[VerifyingKey] | None = None
         failure = f"no answer within {self._timeout_s:g} s"
-        with trio.move_on_after(self._timeout_s):
+        with within(self._timeout_s):
             try:
                 found, failure = await self._key_set(issuer), ""
             except RemoteError as error:
@@ -134,7 +135,7 @@ class Remote:
         headers = (("Content-Type", "application/json"), ("Accept", "application/json"))
         request = OutsideRequest("POST", webhook.receiver.url, headers, body, receiver=WEBHOOK)
         failure = f"POST {request.url}: no answer within {self._timeout_s:g} s"
-        with trio.move_on_after(self._timeout_s):
+        with within(self._timeout_s):
             try:
                 async with self._turns:
                     review = _decoded(await self._read(request))

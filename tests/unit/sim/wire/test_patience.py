@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sim.wire.patience import LATE_S, TICK_S, Limit, within
+from sim.wire.patience import LATE_S, TICK_S, Deadline, Limit, within
 
 
 @pytest.fixture
@@ -73,3 +73,24 @@ async def test_shielded_limit_ends_work_that_cannot_be_cancelled(clock: MockCloc
         with within(1.0, shield=True) as inner:
             await trio.sleep_forever()
     assert inner.cancelled_caught
+
+
+async def test_pieces_of_work_share_one_deadline_with_the_time_between_them(clock: MockClock) -> None:
+    with Deadline(3.0) as deadline:
+        with deadline.bounded():
+            await trio.sleep(1.0)
+        await trio.sleep(1.0)
+        began_s = trio.current_time()
+        with pytest.raises(trio.TooSlowError), deadline.bounded():
+            await trio.sleep_forever()
+        assert 1.0 <= trio.current_time() - began_s <= 1.0 + 2 * TICK_S
+        with pytest.raises(trio.TooSlowError), deadline.bounded():
+            pytest.fail("work begins after the deadline")
+
+
+async def test_pause_between_pieces_of_work_does_not_count(clock: MockClock) -> None:
+    with Deadline(3.0) as deadline:
+        clock.jump(100.0)
+        await trio.sleep(1.0)
+        with deadline.bounded():
+            await trio.sleep(1.0)
