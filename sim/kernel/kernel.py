@@ -14,7 +14,7 @@ Time is an integer number of microseconds and does not advance before each spawn
 started. Only public Trio API is used.
 
 Holds: same seed and same journal, same order of work.  Nothing here reads the wall clock except to
-keep pace.
+keep pace, in which a pause of the process does not count (`sim.kernel.pace`).
 """
 
 from __future__ import annotations

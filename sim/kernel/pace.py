@@ -4,16 +4,24 @@ Turns the real time that has passed, the rate and the goal into the limit up to 
 run, the time to show to a person, and how long the driver may sleep.  It reads the real clock; what
 happens within the simulation never depends on it.
 
-Holds: time that passes while virtual time rests is not made up for.
+The driver looks at the real clock between its slices, and at least each LOOK_S.  A look that comes
+more than PAUSE_S late has met a pause: the process was stopped, its machine was paused, or one piece
+of work took as long.  What the outside did meanwhile, such as the answer of a webhook, is still to be
+read then, and a leap of virtual time would let its deadline pass first.
+
+Holds: time that passes while virtual time rests is not made up for, nor is a pause.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from time import perf_counter
 
 NEVER_US = 1 << 62
 WAKE_S = 0.001  # a paced kernel need not wake more often than a person or a socket can notice
+LOOK_S = 0.2  # a pause within a longer sleep would not be noticed
+PAUSE_S = 0.2
 
 
 class Pace:
@@ -23,15 +31,18 @@ class Pace:
     goal_us: virtual time up to which the run may go
     holds: reasons why time rests while it runs as fast as possible
     rests: reasons why time rests at any rate
+    real_s: the real clock
     """
 
-    __slots__ = ("_base_real", "_base_us", "goal_us", "holds", "rate", "rests")
+    __slots__ = ("_base_real", "_base_us", "_look_by", "goal_us", "holds", "rate", "real_s", "rests")
 
-    def __init__(self) -> None:
+    def __init__(self, real_s: Callable[[], float] = perf_counter) -> None:
+        self.real_s = real_s
         self.rate = math.inf
         self.goal_us = 0
         self.holds = self.rests = 0
         self._base_us, self._base_real = 0, 0.0
+        self._look_by = math.inf  # the real time of the next look, at the latest
 
     @property
     def is_timed(self) -> bool:
@@ -40,11 +51,17 @@ class Pace:
 
     def rebase(self, now_us: int) -> None:
         """Count from this instant of virtual time and the present real time."""
-        self._base_us, self._base_real = now_us, perf_counter()
+        self._base_us = now_us
+        self._base_real = self._look_by = self.real_s()
 
     def paced_us(self) -> int:
         """The virtual time that corresponds to the present real time, at a finite rate."""
-        return self._base_us + int(self.rate * (perf_counter() - self._base_real) * 1_000_000)
+        now = self.real_s()
+        late_s = now - self._look_by
+        if late_s > PAUSE_S:
+            self._base_real += late_s
+        self._look_by = max(self._look_by, now)
+        return self._base_us + int(self.rate * (now - self._base_real) * 1_000_000)
 
     def limit_us(self, now_us: int) -> int:
         """The time up to which the kernel may run now; -1 for a paused one."""
@@ -63,8 +80,12 @@ class Pace:
     def wait_s(self, now_us: int, next_us: int) -> float:
         """How long the driver may sleep, in real seconds, until the next call at `next_us`."""
         due_us = min(next_us, self.goal_us)
-        if not self.is_timed or due_us >= NEVER_US:
+        if not self.is_timed:
             return math.inf
         if due_us <= now_us:  # the goal is reached, or the gate advanced time to a due call
             return 0.0 if next_us == due_us else math.inf
-        return max(WAKE_S, self._base_real + (due_us - self._base_us) / 1e6 / self.rate - perf_counter())
+        now = self.real_s()
+        left_s = self._base_real + (due_us - self._base_us) / 1e6 / self.rate - now
+        wait_s = min(max(WAKE_S, left_s), LOOK_S)
+        self._look_by = max(self._look_by, now + wait_s)
+        return wait_s

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from itertools import count
 
 import pytest
 
-from sim.kernel.pace import NEVER_US, Pace
+from sim.kernel.pace import LOOK_S, NEVER_US, Pace
 
 NOW_US, GOAL_US, DUE_US = 5_000_000, 9_000_000, 7_000_000
 
 
 def pace(rate: float, holds: int = 0, rests: int = 0, goal_us: int = GOAL_US) -> Pace:
-    made = Pace()
+    made = Pace(count(step=0.05).__next__)  # the real clock, with time between its looks
     made.rate, made.goal_us, made.holds, made.rests = rate, goal_us, holds, rests
     made.rebase(NOW_US)
     return made
@@ -42,7 +43,7 @@ def test_limit_follows_from_rate_goal_and_rest(made: Pace, limit_us: int) -> Non
         (pace(math.inf), DUE_US, math.inf),
         (pace(0), DUE_US, math.inf),
         (pace(1e12, rests=1), DUE_US, math.inf),
-        (pace(1e12, goal_us=NEVER_US), NEVER_US, math.inf),
+        (pace(1e12, goal_us=NEVER_US), NEVER_US, LOOK_S),
         (pace(1e12), NOW_US, 0.0),
         (pace(1e12, goal_us=NOW_US), DUE_US, math.inf),
         (pace(1e12), DUE_US, 0.001),
