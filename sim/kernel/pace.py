@@ -5,9 +5,9 @@ run, the time to show to a person, and how long the driver may sleep.  It reads 
 happens within the simulation never depends on it.
 
 The driver looks at the real clock between its slices, and at least each LOOK_S.  A look that comes
-more than PAUSE_S late has met a pause: the process was stopped, its machine was paused, or one piece
-of work took as long.  What the outside did meanwhile, such as the answer of a webhook, is still to be
-read then, and a leap of virtual time would let its deadline pass first.
+more than PAUSE_S late has met a pause: the process was stopped, its machine was paused, or one
+piece of work took as long.  What came from outside during a pause, such as the answer of a webhook,
+is read after it, and a leap of virtual time would let its deadline pass first.
 
 Holds: time that passes while virtual time rests is not made up for, nor is a pause.
 """

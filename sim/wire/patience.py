@@ -87,7 +87,7 @@ def _ticker() -> _Ticker:
 
 
 def ran_s() -> float:
-    """The seconds in which this process ran, while a limit is set; it stands still without one."""
+    """The seconds in which this process ran, counted while a limit is set."""
     return _ticker().now_s()
 
 
