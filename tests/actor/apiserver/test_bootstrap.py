@@ -228,7 +228,7 @@ async def test_deleted_namespace_is_back_at_the_next_minute() -> None:
             body={**_obj(p, "namespaces", N.lease_namespace), "spec": {}},
         )
         assert reply.ok, reply.message
-        # The first DELETE only begins the end of a namespace, whatever finalizers it has left.
+        # The first DELETE only begins the end of a namespace, with finalizers or without.
         await _delete(p, "namespaces", N.lease_namespace)
         assert _obj(p, "namespaces", N.lease_namespace)["status"]["phase"] == "Terminating"
         await _delete(p, "namespaces", N.lease_namespace)
