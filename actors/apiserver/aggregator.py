@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 from actors.apiserver.aggregated_openapi import AggregatedOpenApi
 from actors.apiserver.aggregated_watches import AggregatedWatches
 from actors.apiserver.builtin.own_requests import own_user
-from actors.apiserver.ports import ConnectedServer, LocalStore
+from actors.apiserver.ports import LocalStore, Server
 from actors.apiserver.queue_metering import AVAILABILITY, count_retry, count_syncs
 from sim.api.aggregation import availability as available
 from sim.api.aggregation import delegation, requests
@@ -111,7 +111,7 @@ class Aggregator:
     watches: of simulated clients, on resources of these servers
     """
 
-    def __init__(self, server: ConnectedServer, backends: Backends) -> None:
+    def __init__(self, server: Server, backends: Backends) -> None:
         self.backends = backends
         self.delegated: dict[tuple[str, str], Delegated] = {}
         self.listed: dict[str, Delegated] = {}

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from actors.apiserver.ports import Authorizer
+from actors.apiserver.ports import Authorizer, LocalStore
 from sim.api.audit.events import decision_annotations
 from sim.api.auth.abac import AbacAuthorizer, Policy
 from sim.api.auth.attributes import AccessAttributes, Decision, Opinion
@@ -38,7 +38,7 @@ from sim.api.auth.rbac.source import RESOURCES, RoleBook
 from sim.api.auth.request_attributes import attributes_of
 from sim.api.auth.webhook_authorizer import WebhookAuthorizer
 from sim.api.schema.scheme import Scheme
-from sim.api.store import Change, Compacted, FutureRevision, Page, Question, Range
+from sim.api.store import Change, Page, Question, Range
 from sim.api.types import Obj, Request, UserInfo
 from sim.api.unanswered import Unanswered
 from sim.ident import Names
@@ -49,18 +49,6 @@ NOWHERE = "/"
 KEPT_MAX = 10_000  # limit of the users with kept rights
 
 Right = tuple[str, str, str, str]  # verb, group, resource, subresource
-
-
-class Observed(Protocol):
-    """The part of a store that the authorizers read and follow."""
-
-    def range(self, op: Range) -> Page | Compacted | FutureRevision:
-        """Return a page of the items below a prefix."""
-        ...
-
-    def subscribe(self, prefix: str, on_change: Callable[[Change], None]) -> Callable[[], None]:
-        """Call a listener for each change below a prefix; the result unsubscribes."""
-        ...
 
 
 class Authorization:
@@ -144,7 +132,7 @@ def allow_all(names: Names) -> Authorization:
 
 def make_authorization(
     scheme: Scheme,
-    store: Observed,
+    store: LocalStore,
     modes: Sequence[str],
     policies: Sequence[Policy] = (),
     on_change: Callable[[], None] = lambda: None,
@@ -189,7 +177,7 @@ def _see_role(made: Authorization, book: RoleBook, resource: str, change: Change
     made.forget()
 
 
-def _stored(store: Observed, prefix: str) -> list[Obj]:
+def _stored(store: LocalStore, prefix: str) -> list[Obj]:
     page = store.range(Range(prefix))
     assert isinstance(page, Page)  # of the newest revision, which is never compacted
     return [item.obj for item in page.items]
@@ -201,7 +189,7 @@ class StoredGraph:
     It is built when a request first depends on it, and follows the store from then on.
     """
 
-    def __init__(self, scheme: Scheme, store: Observed) -> None:
+    def __init__(self, scheme: Scheme, store: LocalStore) -> None:
         self._scheme = scheme
         self._store = store
         self._graph: NodeGraph | None = None

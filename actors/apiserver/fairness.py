@@ -20,7 +20,7 @@ from bisect import bisect_left
 
 from actors.apiserver.caches.watch_caches import Caches
 from actors.apiserver.flow_metering import EXECUTING, READS, WAITING, FlowMetering
-from actors.apiserver.ports import LocalStore, SeatedServer
+from actors.apiserver.ports import LocalStore, Server
 from sim.api.auth.attributes import AccessAttributes
 from sim.api.fairness.classification import Asked, Flow, Level, Plan, Work, list_work, write_work
 from sim.api.fairness.queues import QueueSet, Verdict
@@ -42,7 +42,7 @@ class Seats:
     A request is identified by its number in flight.
     """
 
-    def __init__(self, server: SeatedServer, caches: Caches, store: LocalStore) -> None:
+    def __init__(self, server: Server, caches: Caches, store: LocalStore) -> None:
         self._server = server
         self._caches = caches
         self._store = store

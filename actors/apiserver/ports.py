@@ -6,8 +6,7 @@ protocols.  `actors.storage` implements them, and any other store that a server 
 socket has to implement them as well.
 
 The second group describes the server (`actors.apiserver.server.ApiServer`) to the parts that it
-creates.  Each protocol names the members that one part uses, so that a part does not import the
-module that imports it.
+creates, so that a part does not import the module that imports it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from actors.apiserver.options import ApiServerOptions
 from sim.api.audit.policy import Level
 from sim.api.auth.attributes import AccessAttributes, Opinion
 from sim.api.auth.chain import UserRules
-from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.store import (
     Answer,
@@ -35,7 +33,6 @@ from sim.api.store import (
     Range,
 )
 from sim.api.types import Obj, Reply, Request, UserInfo
-from sim.api.watch.cache import WatchCache
 from sim.api.watch.columnar_renewals import Crowd
 from sim.api.watch.lease_renewals import Line, Renewal
 from sim.kernel import Context, Kernel
@@ -298,9 +295,14 @@ class Authorizer(Protocol):
 
 
 class StorageConnection(Protocol):
-    """The server's connection to the storage (`lifecycle.storage_connection`)."""
+    """The server's connection to the storage (`lifecycle.storage_connection`).
+
+    cut: no message passes
+    lag_us: what it adds to each message
+    """
 
     cut: bool
+    lag_us: int
 
     def submit(
         self,
@@ -310,31 +312,6 @@ class StorageConnection(Protocol):
         on_answer: Callable[[Answer], None],
     ) -> None:
         """Send an operation; it is dropped if `wanted` returns False before it arrives."""
-        ...
-
-
-class ServedCaches(Protocol):
-    """The watch caches as fast paths read them; ready: False while they wait for their first list."""
-
-    @property
-    def ready(self) -> bool:
-        """False while the caches wait for their first list."""
-        ...
-
-    def of(self, resource: Resource) -> WatchCache:
-        """Return the watch cache of a resource."""
-        ...
-
-
-class RequestServer(Protocol):
-    """What every part of a server uses: its environment, and the entry for requests of its own."""
-
-    kernel: Kernel
-    scheme: Scheme
-    options: ApiServerOptions
-
-    def handle(self, request: Request, respond: Callable[[Reply], None]) -> None:
-        """Serve a request and call `respond` once with the reply."""
         ...
 
 
@@ -348,28 +325,29 @@ class WriteBarrier(Protocol):
         ...
 
 
-class SeatedServer(Protocol):
-    """What priority and fairness uses: it starts or refuses requests by their number in flight."""
+class Server(Protocol):
+    """The API server (`actors.apiserver.server.ApiServer`) as its parts see it.
 
-    kernel: Kernel
-    scheme: Scheme
-    options: ApiServerOptions
-
-    def start(self, number: int) -> None:
-        """Begin to serve a request that has been admitted."""
-        ...
-
-    def refuse(self, number: int) -> None:
-        """Answer a request with 429."""
-        ...
-
-
-class ConnectedServer(RequestServer, Protocol):
-    """What controllers inside the server use to read and write the storage."""
+    flown: number of requests served so far
+    bounded: True if a request may have to wait or be refused
+    ready: True while an incarnation runs and is not terminating
+    """
 
     name: str
     address: str
+    kernel: Kernel
+    scheme: Scheme
+    options: ApiServerOptions
     storage: StorageProcess
+    authorizer: Authorizer
+    flown: int
+    bounded: bool
+    ready: bool
+
+    @property
+    def ctx(self) -> Context | None:
+        """The running incarnation, or None."""
+        ...
 
     @property
     def reach(self) -> StorageConnection | None:
@@ -381,35 +359,35 @@ class ConnectedServer(RequestServer, Protocol):
         """True while operations may be applied to the store at once."""
         ...
 
-
-class InFlight(Protocol):
-    """Requests in flight."""
+    @property
+    def busy(self) -> bool:
+        """True if one more write would wait or be refused."""
+        ...
 
     @property
     def in_flight(self) -> int:
-        """Their number, without watches."""
-        ...
-
-
-class EndingServer(Protocol):
-    """What graceful termination uses.
-
-    traffic, watched: numbers of unfinished requests and of open watches
-    """
-
-    name: str
-    scheme: Scheme
-    options: ApiServerOptions
-    ready: bool
-
-    @property
-    def traffic(self) -> InFlight:
-        """Requests in flight."""
+        """The number of requests in flight, without watches."""
         ...
 
     @property
     def watched(self) -> int:
         """The number of open watches."""
+        ...
+
+    def handle(self, request: Request, respond: Callable[[Reply], None]) -> None:
+        """Serve a request and call `respond` once with the reply."""
+        ...
+
+    def start(self, number: int) -> None:
+        """Begin to serve a request that has been admitted."""
+        ...
+
+    def refuse(self, number: int) -> None:
+        """Answer a request with 429."""
+        ...
+
+    def rebound(self) -> None:
+        """Follow a change of what a request may have to wait for."""
         ...
 
     def turn_away(self, reply: Reply) -> None:
@@ -418,42 +396,4 @@ class EndingServer(Protocol):
 
     def end_audit(self) -> None:
         """Write the events of what ends with the process, which ends in order."""
-        ...
-
-
-class FastPathServer(Protocol):
-    """What all fast paths use.
-
-    ctx: the running incarnation
-    flown: number of requests served so far
-    bounded: True if a request may have to wait or be refused
-    busy: True if one more write would wait or be refused
-    """
-
-    storage: StorageProcess
-    kernel: Kernel
-    scheme: Scheme
-    options: ApiServerOptions
-    authorizer: Authorizer
-    flown: int
-    bounded: bool
-
-    @property
-    def ctx(self) -> Context | None:
-        """The running incarnation, or None."""
-        ...
-
-    @property
-    def caches(self) -> ServedCaches | None:
-        """The watch caches, None while no incarnation runs."""
-        ...
-
-    @property
-    def prompt(self) -> bool:
-        """True while operations may be applied to the store at once."""
-        ...
-
-    @property
-    def busy(self) -> bool:
-        """True if one more write would wait or be refused."""
         ...

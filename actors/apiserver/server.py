@@ -185,6 +185,11 @@ class ApiServer:
         self.kernel.standing.moved()
 
     @property
+    def in_flight(self) -> int:
+        """The number of requests in flight, without watches."""
+        return self.traffic.in_flight
+
+    @property
     def watched(self) -> int:
         """The number of open watches."""
         return self.traffic.watching + (0 if self.caches is None else self.caches.watched)
@@ -218,7 +223,7 @@ class ApiServer:
         self.handlers = Handlers(self.authorizer, registry, store, caches, self.webhooks.consult)
         if self.options.seats:
             self.seats = Seats(self, caches, store)
-        begin_controllers(self, store, registry, ctx)
+        begin_controllers(self, store, registry, ctx, self.trust)
         self.webhooks.begin(ctx, store)
         self.aggregator.begin(ctx, store)
         self._life = life = CacheLife(ctx, caches, self._begin)

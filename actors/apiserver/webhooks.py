@@ -12,15 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from actors.apiserver.metering import count_webhook
-from actors.apiserver.ports import LocalStore
+from actors.apiserver.ports import LocalStore, Server
 from sim.api.admission.webhooks.hooks import PLURALS
 from sim.api.crd.urls import of_client
 from sim.api.dialing import refusal_at
 from sim.api.schema.json_text import go_quote
-from sim.api.schema.scheme import Scheme
 from sim.api.store import Consult, Consulted, Page, Question, Range
 from sim.api.types import Json
 from sim.kernel import Context
@@ -30,19 +28,6 @@ Arrived = Callable[[Json, str], None]
 # Calls a program outside of the server: the answer, or the text of the failure, arrives later or at
 # once.
 Ask = Callable[[Question, Arrived], None]
-
-
-class Bounded(Protocol):
-    """A server that may have to let requests wait."""
-
-    @property
-    def scheme(self) -> Scheme:
-        """The resources that it serves."""
-        ...
-
-    def rebound(self) -> None:
-        """Follow a change of what a request may have to wait for."""
-        ...
 
 
 def _items(store: LocalStore, prefix: str) -> bool:
@@ -86,7 +71,7 @@ class Webhooks:
     present: True while a configuration is stored and the replica runs
     """
 
-    def __init__(self, server: Bounded, ask: Ask) -> None:
+    def __init__(self, server: Server, ask: Ask) -> None:
         self.ask = ask
         self.present = False
         self._server = server

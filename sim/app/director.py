@@ -12,37 +12,21 @@ Holds: the draws of a step (time, choice, targets, duration) come from a stream 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import log
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from sim.api.store import Change
+from sim.app.parts.ports import BuiltCluster
 from sim.check import Observer, Trigger, World
-from sim.faults.shared.cluster import Target
 from sim.faults.shared.kinds import Undo
 from sim.faults.shared.ledger import Ledger
-from sim.ident import Names
 from sim.kernel.causes import caused_by, without_cause
-from sim.scenario.plan.plan import ClusterPlan, PlannedAction, PlannedStep, Span
+from sim.scenario.plan.plan import PlannedAction, PlannedStep, Span
 
 T = TypeVar("T")
 Hook = Callable[[str, str, int], None]
-
-
-class Directed(Target, Protocol):
-    """What the director uses of a cluster."""
-
-    plan: ClusterPlan
-    names: Names
-    faults: Ledger
-
-    def observe(
-        self, see: Callable[[Change], None], resources: Sequence[str] | None = None
-    ) -> Callable[[], None]:
-        """Call `see` at every commit; the result ends it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +46,7 @@ class Director:
     zones: the zone of each node, for conditions about a zone; default the nodes of the plan
     """
 
-    def __init__(self, cluster: Directed, on_step: Hook, zones: Mapping[str, str] | None = None) -> None:
+    def __init__(self, cluster: BuiltCluster, on_step: Hook, zones: Mapping[str, str] | None = None) -> None:
         self.cluster = cluster
         self.kernel = cluster.kernel
         self._on_step = on_step

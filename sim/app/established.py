@@ -20,11 +20,10 @@ Differs  from a cluster that started empty: there are no events and no history; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from actors.apiserver import ApiServer
 from actors.apiserver.outside_time import ask
 from actors.controllers import manager, resourcequota, serviceaccount, ttl
 from actors.controllers.established import Child, children_of
@@ -35,30 +34,21 @@ from actors.controllers.persistentvolume_binder.established import bindings
 from actors.controllers.shared.accounts import account as new_account
 from actors.node import established as node_side
 from actors.node import requests as node_api
-from actors.node.node import Node
 from actors.node.pods.status_manager import status_patch
 from actors.node.volumes.registration import csi_node
 from actors.scheduler.actor import user_of
 from actors.scheduler.attempt import Attempts, Placed
 from actors.scheduler.cluster import Cluster as View
-from actors.scheduler.plugins import SchedulerPlugin
 from actors.scheduler.pods import PodInfo, Template, binding
 from actors.scheduler.status import waits
-from actors.storage import Storage
-from actors.users import Admin
 from sim.api.admission import quota as amounts
 from sim.api.generated_names import generated_name, new_uid
 from sim.api.kinds.quota_use import NOTHING, add, texts_of
 from sim.api.objects import controller_of
 from sim.api.schema.resource import Resource
-from sim.api.schema.scheme import Scheme
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request, UserInfo
-from sim.app.options import ClusterOptions
-from sim.ident import Names
-from sim.kernel import Kernel
-from sim.options.storage_drivers import StorageDrivers
-from sim.scenario.plan.plan import ClusterPlan
+from sim.app.parts.ports import BuiltCluster
 
 # Objects in one kernel event; between two events the program serves its display and interrupts.
 AT_ONCE = 200
@@ -78,39 +68,10 @@ class Like(NamedTuple):
     template: Template
 
 
-class NewCluster(Protocol):
-    """What is needed of a cluster before its processes start.  `Cluster` satisfies it."""
-
-    kernel: Kernel
-    names: Names
-    scheme: Scheme
-    options: ClusterOptions
-    storage: Storage
-    api_servers: dict[str, ApiServer]
-    nodes: dict[str, Node]
-    admin: Admin
-    admin_user: UserInfo
-    plan: ClusterPlan
-    scheduler_plugins: tuple[SchedulerPlugin, ...]
-    storage_drivers: StorageDrivers
-
-    def compact(self, keep_us: int = 0) -> None:
-        """Remove all history but that of the latest time."""
-        ...
-
-    def hand_in(self, objects: Sequence[Mapping[str, Any]]) -> None:
-        """Apply objects as the admin."""
-        ...
-
-    def list(self, resource: str, namespace: str = "") -> list[dict[str, Any]]:
-        """The stored objects of a resource."""
-        ...
-
-
 class Established:
     """Creates the objects of an established cluster, then calls `then`."""
 
-    def __init__(self, cluster: NewCluster, then: Callable[[], None]) -> None:
+    def __init__(self, cluster: BuiltCluster, then: Callable[[], None]) -> None:
         self._cluster = cluster
         self._then = then
         self._names, self._kernel = cluster.names, cluster.kernel

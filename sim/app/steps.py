@@ -12,12 +12,13 @@ Holds: a call that raises InputError has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
-from sim.app.director import Directed, Director
+from sim.app.director import Director
+from sim.app.parts.ports import BuiltCluster
 from sim.app.reference.steps import page_of
 from sim.errors import InputError, suggestion
 from sim.faults.shared.kinds import StepKind
@@ -33,14 +34,6 @@ Perform = Callable[[StepKind, dict[str, Any], str | None, str], str]
 _TRAILING = "_"
 
 
-class Acted(Directed, Protocol):
-    """What the methods use of a cluster."""
-
-    def existing(self, plural: str) -> Sequence[tuple[str, str]]:
-        """Namespace and name of every stored object of a kind."""
-        ...
-
-
 class Steps:
     """The methods, one for each kind of step under its name in Python; `dir()` lists them.
 
@@ -53,7 +46,7 @@ class Steps:
     and returns the name of the step.
     """
 
-    def __init__(self, cluster: Acted) -> None:
+    def __init__(self, cluster: BuiltCluster) -> None:
         self._cluster = cluster
         self._hooks: list[StepHook] = []
         self._director = Director(cluster, self._occurred)

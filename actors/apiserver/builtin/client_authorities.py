@@ -19,10 +19,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
 
 from actors.apiserver.builtin.own_requests import write
-from actors.apiserver.ports import LocalStore, RequestServer
+from actors.apiserver.ports import LocalStore, Server
 from sim.api.store import Change
 from sim.api.types import Obj, Reply
 from sim.ident import Names
@@ -63,12 +62,6 @@ class Trust:
         """Call `listener` after each change; the result ends that."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
-
-
-class TrustingServer(RequestServer, Protocol):
-    """What the keeper uses of a server."""
-
-    trust: Trust
 
 
 # --- decisions ------------------------------------------------------------------------------------
@@ -136,16 +129,17 @@ def _entries(text: str) -> list[str]:
 class AuthorityKeeper:
     """The controller of one incarnation of a server."""
 
-    def __init__(self, server: TrustingServer, store: LocalStore, ctx: Context) -> None:
+    def __init__(self, server: Server, store: LocalStore, ctx: Context, trust: Trust) -> None:
         self._server = server
         self._store = store
         self._ctx = ctx
+        self._trust = trust
         names = server.scheme.names
         self._key = server.scheme.key("configmaps", names.system_namespace, names.config_map_authentication)
         self._planned = False
         prefix = server.scheme.prefix("configmaps", names.system_namespace)
         ctx.on_stop(store.subscribe(prefix, self._stored))
-        ctx.on_stop(server.trust.on_change(self._plan))
+        ctx.on_stop(trust.on_change(self._plan))
 
     def _stored(self, change: Change) -> None:
         if change.item.key == self._key:
@@ -161,7 +155,7 @@ class AuthorityKeeper:
         item = self._store.get(self._key)
         found = None if item is None else item.obj
         server = self._server
-        wanted = config_map(found, server.trust.data, server.scheme.names, self._ctx.wall_us())
+        wanted = config_map(found, self._trust.data, server.scheme.names, self._ctx.wall_us())
         if wanted is None or wanted is found:
             return
         verb = "create" if found is None else "update"

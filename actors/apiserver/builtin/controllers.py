@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from actors.apiserver.builtin.client_authorities import AuthorityKeeper, TrustingServer
+from actors.apiserver.builtin.client_authorities import AuthorityKeeper, Trust
 from actors.apiserver.builtin.definition_controller import DefinitionKeeper
 from actors.apiserver.builtin.definition_services import DefinitionServices
 from actors.apiserver.builtin.flow_status import Dangling
 from actors.apiserver.builtin.rechecks import Rechecks
-from actors.apiserver.ports import ConnectedServer, LocalStore
+from actors.apiserver.ports import LocalStore, Server
 from sim.api.verbs.call import Registry
 from sim.kernel import Context
 
 
-class ControlledServer(ConnectedServer, TrustingServer, Protocol):
-    """What they use of their server."""
-
-
-def begin_controllers(server: ControlledServer, store: LocalStore, registry: Registry, ctx: Context) -> None:
+def begin_controllers(
+    server: Server, store: LocalStore, registry: Registry, ctx: Context, trust: Trust
+) -> None:
     """Begin the controllers of an incarnation, in the order of their first work."""
     if server.options.seats:
         Dangling(server, store, ctx)
     DefinitionKeeper(server, store, registry, ctx)
     DefinitionServices(server, store, ctx)
-    AuthorityKeeper(server, store, ctx)
+    AuthorityKeeper(server, store, ctx, trust)
     Rechecks(server, store, ctx)

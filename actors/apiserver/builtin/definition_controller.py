@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from actors.apiserver.ports import ConnectedServer, LocalStore
+from actors.apiserver.ports import LocalStore, Server
 from actors.apiserver.queue_metering import (
     APPROVAL,
     ESTABLISHING,
@@ -48,7 +48,7 @@ RETRY_US, RETRY_MAX_US = 5_000, 1000 * SECOND  # workqueue's default: doubled wi
 class DefinitionKeeper:
     """The controller of one incarnation."""
 
-    def __init__(self, server: ConnectedServer, store: LocalStore, registry: Registry, ctx: Context) -> None:
+    def __init__(self, server: Server, store: LocalStore, registry: Registry, ctx: Context) -> None:
         self._server = server
         self._store = store
         self._registry = registry

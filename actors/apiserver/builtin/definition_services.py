@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from actors.apiserver.builtin.own_requests import write
-from actors.apiserver.ports import ConnectedServer, LocalStore
+from actors.apiserver.ports import LocalStore, Server
 from sim.api.aggregation.delegation import DEFINITION_PRIORITY
 from sim.api.store import Change, Page, Range
 from sim.api.types import Obj, Reply
@@ -83,7 +83,7 @@ def decide(desired: Obj | None, current: Obj | None, names: Names) -> Write | No
 class DefinitionServices:
     """The controller of one incarnation of a server."""
 
-    def __init__(self, server: ConnectedServer, store: LocalStore, ctx: Context) -> None:
+    def __init__(self, server: Server, store: LocalStore, ctx: Context) -> None:
         self._server, self._store, self._ctx = server, store, ctx
         self._failures: dict[str, int] = {}
         scheme = server.scheme

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from actors.apiserver.builtin.own_requests import write
-from actors.apiserver.ports import ConnectedServer, LocalStore
+from actors.apiserver.ports import LocalStore, Server
 from sim.api.types import Obj, Reply
 from sim.ident import Names
 from sim.kernel import Context
@@ -93,7 +93,7 @@ def is_shown(wanted: Obj, found: Obj) -> bool:
 class EndpointKeeper:
     """The controller of one incarnation of a server."""
 
-    def __init__(self, server: ConnectedServer, store: LocalStore, ctx: Context) -> None:
+    def __init__(self, server: Server, store: LocalStore, ctx: Context) -> None:
         self._server = server
         self._store = store
         self._ctx = ctx

@@ -19,7 +19,7 @@ from typing import Any
 from actors.apiserver.builtin.bootstrap_flows import CONSUMER, dangling, level_of
 from actors.apiserver.builtin.own_requests import own_user
 from actors.apiserver.fairness import LEVELS, SCHEMAS
-from actors.apiserver.ports import LocalStore, RequestServer
+from actors.apiserver.ports import LocalStore, Server
 from sim.api.store import Page, Range
 from sim.api.types import Obj, Request
 from sim.kernel import Context
@@ -28,7 +28,7 @@ from sim.kernel import Context
 class Dangling:
     """The controller of one incarnation."""
 
-    def __init__(self, server: RequestServer, store: LocalStore, ctx: Context) -> None:
+    def __init__(self, server: Server, store: LocalStore, ctx: Context) -> None:
         self._server = server
         self._store = store
         self._ctx = ctx

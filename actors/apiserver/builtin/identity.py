@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from actors.apiserver.builtin.own_requests import own_user, write
-from actors.apiserver.ports import ConnectedServer, LocalStore
+from actors.apiserver.ports import LocalStore, Server
 from sim.api.generated_names import new_uid
 from sim.api.kinds.apiserverinternal.encodings import Encoding, encodings, registered
 from sim.api.objects import labels_of
@@ -49,7 +49,7 @@ class Identity:
     """The lease of one incarnation of a server, and its StorageVersions."""
 
     def __init__(
-        self, server: ConnectedServer, store: LocalStore, ctx: Context, completed: Callable[[], None]
+        self, server: Server, store: LocalStore, ctx: Context, completed: Callable[[], None]
     ) -> None:
         self._server, self._store, self._ctx = server, store, ctx
         self._names = server.scheme.names
@@ -142,7 +142,7 @@ class Identity:
         self._ctx.call_later_us(delay_us, call)
 
     @property
-    def server(self) -> ConnectedServer:
+    def server(self) -> Server:
         """The server itself."""
         return self._server
 
@@ -186,7 +186,7 @@ class Barrier:
     encodings: those that this server registers
     """
 
-    def __init__(self, server: ConnectedServer, completed: Callable[[], None]) -> None:
+    def __init__(self, server: Server, completed: Callable[[], None]) -> None:
         scheme, self._done = server.scheme, completed
         served = {(each.group, each.plural) for each in scheme.resources}
         self._names = scheme.names
@@ -236,7 +236,7 @@ class Barrier:
 
 
 def begin_identity(
-    server: ConnectedServer, store: LocalStore, ctx: Context, completed: Callable[[], None]
+    server: Server, store: LocalStore, ctx: Context, completed: Callable[[], None]
 ) -> Barrier | None:
     """Give an incarnation its identity; returns what holds writes back until it is registered.
 

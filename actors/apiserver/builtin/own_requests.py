@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from actors.apiserver.ports import RequestServer
+from actors.apiserver.ports import Server
 from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.ident import Names
 
@@ -15,7 +15,7 @@ def own_user(names: Names) -> UserInfo:
 
 
 def write(
-    server: RequestServer,
+    server: Server,
     verb: str,
     plural: str,
     obj: Obj,

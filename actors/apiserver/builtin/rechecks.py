@@ -19,7 +19,7 @@ from actors.apiserver.builtin import bootstrap_flows as flows
 from actors.apiserver.builtin.bootstrap import namespaces, own_service
 from actors.apiserver.builtin.own_requests import write
 from actors.apiserver.fairness import LEVELS, SCHEMAS
-from actors.apiserver.ports import ConnectedServer, LocalStore
+from actors.apiserver.ports import LocalStore, Server
 from sim.api.objects import name_of
 from sim.api.store import Change, Page, Range
 from sim.api.types import Obj, Reply
@@ -41,7 +41,7 @@ class Check:
     """
 
     def __init__(
-        self, server: ConnectedServer, ctx: Context, period_us: int, plan: Callable[[], Iterator[Write]]
+        self, server: Server, ctx: Context, period_us: int, plan: Callable[[], Iterator[Write]]
     ) -> None:
         self._server = server
         self._ctx = ctx
@@ -80,7 +80,7 @@ class Check:
 class Rechecks:
     """The checks of one incarnation of a server."""
 
-    def __init__(self, server: ConnectedServer, store: LocalStore, ctx: Context) -> None:
+    def __init__(self, server: Server, store: LocalStore, ctx: Context) -> None:
         self._server = server
         self._store = store
         self._ctx = ctx

@@ -6,16 +6,8 @@ Holds: faults survive the incarnations of the server; each new one begins with t
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from actors.apiserver.caches.watch_caches import Caches
-
-
-class Connection(Protocol):
-    """The connection to the storage.  cut: no message passes; lag_us: what it adds to each."""
-
-    cut: bool
-    lag_us: int
+from actors.apiserver.ports import StorageConnection
 
 
 class CacheTrail:
@@ -29,9 +21,9 @@ class CacheTrail:
         self._lag_us = 0
         self._frozen = False
         self._caches: Caches | None = None
-        self._reach: Connection | None = None
+        self._reach: StorageConnection | None = None
 
-    def begin(self, caches: Caches, reach: Connection) -> None:
+    def begin(self, caches: Caches, reach: StorageConnection) -> None:
         """Set the caches of a new incarnation."""
         self._caches, self._reach = caches, reach
         self._apply()

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from actors.apiserver.fast.lease_updates import LeaseServer
+from actors.apiserver.fast.lease_updates import FastPathServer
 from actors.apiserver.fast.write_templates import Plans
 from sim.api.store import Item, Planned
 from sim.api.types import Request
 
 
-class CallServer(LeaseServer, Protocol):
+class CallServer(FastPathServer, Protocol):
     """What coalesced calls use.  `ApiServer` satisfies it."""
 
     @property

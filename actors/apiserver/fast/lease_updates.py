@@ -17,7 +17,8 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from actors.apiserver.ports import FastPathServer, writer_of
+from actors.apiserver.caches.watch_caches import Caches
+from actors.apiserver.ports import Server, writer_of
 from sim.api.ownership import managed as ownership
 from sim.api.schema.resource import Resource
 from sim.api.store import Item
@@ -35,8 +36,13 @@ LANES = {("leases", "", *RENEWAL)}
 CROWD = 512
 
 
-class LeaseServer(FastPathServer, Protocol):
-    """What the lease fast path uses.  `ApiServer` satisfies it."""
+class FastPathServer(Server, Protocol):
+    """The server with what only fast paths use."""
+
+    @property
+    def caches(self) -> Caches | None:
+        """The watch caches, None while no incarnation runs."""
+        ...
 
     @property
     def lanes(self) -> dict[str, Lane]:
@@ -44,7 +50,7 @@ class LeaseServer(FastPathServer, Protocol):
         ...
 
 
-def offer_lane(server: LeaseServer, request: Request, path: tuple[str, ...]) -> Lane | None:
+def offer_lane(server: FastPathServer, request: Request, path: tuple[str, ...]) -> Lane | None:
     """The fast path for the ordinary write `request`; None if there is none for this field."""
     if (request.resource, request.subresource, *path) not in LANES or request.options:
         return None
@@ -54,7 +60,7 @@ def offer_lane(server: LeaseServer, request: Request, path: tuple[str, ...]) -> 
     return Lane(server, request, resource, path)
 
 
-def find_open_lane(server: LeaseServer, request: Request, path: tuple[str, ...]) -> Lane | None:
+def find_open_lane(server: FastPathServer, request: Request, path: tuple[str, ...]) -> Lane | None:
     """The fast path by which the request's client can renew now; None if there is no open one."""
     if request.resource != "leases" or path != RENEWAL or server.bounded:
         return None
@@ -62,7 +68,7 @@ def find_open_lane(server: LeaseServer, request: Request, path: tuple[str, ...])
     return lane if lane is not None and lane.is_open(request) else None
 
 
-def follow_write(server: LeaseServer, request: Request, reply: Reply) -> None:
+def follow_write(server: FastPathServer, request: Request, reply: Reply) -> None:
     """Let the fast path of an object follow an ordinary write of it.
 
     The first update of an elector starts its fast path.
@@ -92,7 +98,7 @@ class Lane:
     )  # fmt: skip
 
     def __init__(
-        self, server: LeaseServer, request: Request, resource: Resource, path: tuple[str, ...]
+        self, server: FastPathServer, request: Request, resource: Resource, path: tuple[str, ...]
     ) -> None:
         self.server = server
         self._kernel, self._storage = server.kernel, server.storage

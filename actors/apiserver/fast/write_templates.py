@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from actors.apiserver.fast import condition_times as shapes
 from actors.apiserver.fast import node_creates as creates
 from actors.apiserver.fast import node_heartbeats as beats
-from actors.apiserver.fast.lease_updates import LeaseServer
+from actors.apiserver.fast.lease_updates import FastPathServer
 from actors.apiserver.ports import writer_of
 from actors.apiserver.rules import Reads, StoreView
 from sim.api.generated_names import generated_name, new_uid
@@ -120,7 +120,7 @@ class Lesson(NamedTuple):
 class Plans:
     """The write templates of one incarnation of one replica."""
 
-    def __init__(self, server: LeaseServer, registry: Registry, view: StoreView) -> None:
+    def __init__(self, server: FastPathServer, registry: Registry, view: StoreView) -> None:
         self._server = server
         self._storage = server.storage
         self._registry = registry

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.apiserver.ports import EndingServer
+from actors.apiserver.ports import Server
 from sim.api.types import Reply
 from sim.kernel import Context
 from sim.units import MS, SECOND
@@ -42,9 +42,7 @@ class Ending:
     leave: removes the server's address from the endpoints and then calls its argument
     """
 
-    def __init__(
-        self, server: EndingServer, ctx: Context, leave: Callable[[Callable[[], None]], None]
-    ) -> None:
+    def __init__(self, server: Server, ctx: Context, leave: Callable[[Callable[[], None]], None]) -> None:
         self._server = server
         self._ctx = ctx
         self._leave = leave
@@ -71,13 +69,13 @@ class Ending:
         else:
             server.turn_away(REFUSED)
             self._until_us = ctx.now_us() + server.options.request_timeout_us
-        ctx.decided("close", server.name, {"requests": server.traffic.in_flight, "watches": server.watched})
+        ctx.decided("close", server.name, {"requests": server.in_flight, "watches": server.watched})
         ctx.call_later_us(REQUESTS_US, self._check_end)
 
     def _check_end(self, _: object) -> None:
         """Exit if no request and no watch is left, or the time for watches is over."""
         server, now_us = self._server, self._ctx.now_us()
-        if server.traffic.in_flight:
+        if server.in_flight:
             self._ctx.call_later_us(REQUESTS_US, self._check_end)
             return
         self._until_us = self._until_us or now_us + WATCHES_US

@@ -20,7 +20,8 @@ from prometheus_client import Metric
 from prometheus_client.samples import Sample
 
 from sim.app.measured.resources import show_resources
-from sim.app.measured.state import PROCESSES, Measured, show_state
+from sim.app.measured.state import PROCESSES, show_state
+from sim.app.parts.ports import BuiltCluster
 from sim.errors import InputError, suggestion_or_all
 from sim.ident import Names
 from sim.kernel.meters import Meters
@@ -77,7 +78,7 @@ def process_of(owner: str, names: Names) -> str:
 
 
 def component_families(
-    cluster: Measured, meters: Meters, process: str = "", shown: Meters | None = None, sample: str = ""
+    cluster: BuiltCluster, meters: Meters, process: str = "", shown: Meters | None = None, sample: str = ""
 ) -> list[Metric]:
     """The families of a kind of process, or of all, as their options show them.
 
@@ -102,7 +103,7 @@ def component_families(
 class ComponentMetrics:
     """The metrics of a cluster's components since this reader, or an earlier one, began to count."""
 
-    def __init__(self, cluster: Measured) -> None:
+    def __init__(self, cluster: BuiltCluster) -> None:
         self._cluster = cluster
         self._meters = begin_counting(cluster.kernel, cluster.api_servers, Meters(BOUNDS))
 

@@ -9,8 +9,7 @@ Differs  the values follow from the stored slices, not from the last syncs of a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
 
 from actors.storage.bucket import Bucket
 from sim.api.schema.scheme import Scheme
@@ -31,19 +30,13 @@ PLUGINS = {
 }
 
 
-class Stored(Protocol):
-    """The objects of a cluster."""
-
-    def bucket(self, prefix: str) -> Bucket:
-        """The objects of a resource."""
-        ...
-
-
-def show_controllers(store: Stored, scheme: Scheme, options: ControllerManagerOptions, shown: Meters) -> None:
+def show_controllers(
+    bucket: Callable[[str], Bucket], scheme: Scheme, options: ControllerManagerOptions, shown: Meters
+) -> None:
     """Show the present state."""
 
     def objects(plural: str) -> Iterator[Obj]:
-        items = store.bucket(scheme.prefix(plural)).items
+        items = bucket(scheme.prefix(plural)).items
         return (items[key].obj for key in sorted(items))
 
     _show_slices([*objects("endpointslices")], scheme.names, options, shown)

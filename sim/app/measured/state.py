@@ -8,22 +8,15 @@ Mirrors  kubernetes v1.25 apiserver pkg/endpoints/metrics/metrics.go, pkg/storag
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from ipaddress import IPv4Network
 from math import inf
-from typing import Protocol
 
-from actors.apiserver.server import ApiServer
 from actors.apiserver.storage_metering import count_fills, type_of
-from actors.storage.actor import Storage
 from sim.api.aggregation.availability import is_available
 from sim.api.audit.policy import LEVEL_TEXTS
 from sim.api.request_labels import COMPONENT
-from sim.api.schema.scheme import Scheme
-from sim.app.audit.outputs import AuditOutputs
 from sim.app.measured.controllers import show_controllers
-from sim.app.options import ClusterOptions
-from sim.ident import Names
+from sim.app.parts.ports import BuiltCluster
 from sim.kernel import Kernel
 from sim.kernel.meters import Meters
 from sim.wire.http.flow_metrics import show_flows
@@ -32,23 +25,7 @@ from sim.wire.http.gateway import READS
 PROCESSES = ("apiserver", "controller-manager", "scheduler")
 
 
-class Measured(Protocol):
-    """What is read of a cluster."""
-
-    kernel: Kernel
-    names: Names
-    scheme: Scheme
-    storage: Storage
-    options: ClusterOptions
-    audit: AuditOutputs | None
-
-    @property
-    def api_servers(self) -> Mapping[str, ApiServer]:
-        """The replicas of the API server."""
-        ...
-
-
-def show_state(cluster: Measured, shown: Meters) -> None:
+def show_state(cluster: BuiltCluster, shown: Meters) -> None:
     """Show the present state."""
     _show_processes(cluster.kernel, shown)
     for process in PROCESSES:
@@ -61,7 +38,7 @@ def show_state(cluster: Measured, shown: Meters) -> None:
     _show_leaders(cluster, shown)
     _show_addresses(cluster, shown)
     _show_audit(cluster, shown)
-    show_controllers(cluster.storage.store, cluster.scheme, cluster.options.controller_manager, shown)
+    show_controllers(cluster.storage.store.bucket, cluster.scheme, cluster.options.controller_manager, shown)
 
 
 def _show_processes(kernel: Kernel, shown: Meters) -> None:
@@ -74,7 +51,7 @@ def _show_processes(kernel: Kernel, shown: Meters) -> None:
             shown.set(family, labels, value)
 
 
-def _show_objects(cluster: Measured, shown: Meters) -> None:
+def _show_objects(cluster: BuiltCluster, shown: Meters) -> None:
     # A store has one series: objects served by several groups or versions are counted once, under
     # the first of them.
     stored = {r.prefix: r for r in reversed(cluster.scheme.resources) if "get" in r.verbs}
@@ -83,7 +60,7 @@ def _show_objects(cluster: Measured, shown: Meters) -> None:
         shown.set("apiserver_storage_objects", (resource.group_resource,), count)
 
 
-def _show_requests(cluster: Measured, shown: Meters) -> None:
+def _show_requests(cluster: BuiltCluster, shown: Meters) -> None:
     """What the API servers do now, all of them together."""
     running, waiting = {"mutating": 0, "readOnly": 0}, {"mutating": 0, "readOnly": 0}
     for server in cluster.api_servers.values():
@@ -101,7 +78,7 @@ def _show_requests(cluster: Measured, shown: Meters) -> None:
         shown.set("apiserver_current_inqueue_requests", (kind,), count)
 
 
-def _show_watches(cluster: Measured, shown: Meters) -> None:
+def _show_watches(cluster: BuiltCluster, shown: Meters) -> None:
     """The watches of the cluster's components; the HTTP front knows those of other clients."""
     running = shown.counters.setdefault("apiserver_longrunning_requests", {})
     outside = dict(running)
@@ -120,7 +97,7 @@ def _show_watches(cluster: Measured, shown: Meters) -> None:
                     running[labels] = running.get(labels, 0) + 1
 
 
-def _show_caches(cluster: Measured, shown: Meters) -> None:
+def _show_caches(cluster: BuiltCluster, shown: Meters) -> None:
     """The watch caches (cacher/metrics/metrics.go)."""
     stored = {r.prefix: r for r in reversed(cluster.scheme.resources) if "watch" in r.verbs}
     stored |= {r.prefix: r for r in cluster.scheme.more.served.resources}
@@ -138,7 +115,7 @@ def _show_caches(cluster: Measured, shown: Meters) -> None:
                 shown.set("watch_cache_capacity", kind, capacity)
 
 
-def _show_services(cluster: Measured, shown: Meters) -> None:
+def _show_services(cluster: BuiltCluster, shown: Meters) -> None:
     """Which APIServices are unavailable."""
     bucket = cluster.storage.store.bucket(cluster.scheme.prefix("apiservices"))
     for key in sorted(bucket.items):
@@ -147,7 +124,7 @@ def _show_services(cluster: Measured, shown: Meters) -> None:
         shown.set("aggregator_unavailable_apiservice", (obj["metadata"]["name"],), down)
 
 
-def _show_addresses(cluster: Measured, shown: Meters) -> None:
+def _show_addresses(cluster: BuiltCluster, shown: Meters) -> None:
     """The addresses of Services (ipallocator/metrics.go)."""
     cidr = cluster.options.api_server.service_cidr
     network = IPv4Network(cidr)
@@ -161,7 +138,7 @@ def _show_addresses(cluster: Measured, shown: Meters) -> None:
     shown.set("kube_apiserver_clusterip_allocator_available_ips", (cidr,), free)
 
 
-def _show_leaders(cluster: Measured, shown: Meters) -> None:
+def _show_leaders(cluster: BuiltCluster, shown: Meters) -> None:
     names = cluster.names
     for process in ("controller-manager", "scheduler"):
         name = names.component(process)
@@ -171,7 +148,7 @@ def _show_leaders(cluster: Measured, shown: Meters) -> None:
             shown.set("leader_election_master_status", (name, name), int(held))
 
 
-def _show_audit(cluster: Measured, shown: Meters) -> None:
+def _show_audit(cluster: BuiltCluster, shown: Meters) -> None:
     audit = cluster.audit
     if audit is None:
         return

@@ -13,37 +13,16 @@ Differs  from clouds: a machine boots as soon as its object exists. Its architec
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
-from actors.node.node import Node
-from sim.api.schema.scheme import Scheme
 from sim.api.selectors import parse_labels
 from sim.api.store import Change
 from sim.api.types import Obj
-from sim.app.options import ClusterOptions, node_agent_options
-from sim.faults.shared.ledger import Ledger
-from sim.ident import Names
-from sim.kernel import Kernel, Supervisor
+from sim.app.options import node_agent_options
+from sim.app.parts.ports import BuiltCluster
 from sim.scenario.plan.plan import AdoptionPlan, NodePlan
 
 CAPACITY: Mapping[str, str] = {"cpu": "8", "memory": "32Gi"}  # of an object and a profile without one
 SAMPLE: Obj = {"metadata": {"name": "node"}}
-
-
-class AdoptingCluster(Protocol):
-    """What adoption uses of a cluster.  `Cluster` satisfies it."""
-
-    kernel: Kernel
-    names: Names
-    scheme: Scheme
-    options: ClusterOptions
-    supervisor: Supervisor
-    nodes: dict[str, Node]
-    faults: Ledger
-
-    def add_node(self, plan: NodePlan) -> Node:
-        """Add a node: its machine, and its agent, which registers it."""
-        ...
 
 
 class Adoption:
@@ -52,7 +31,7 @@ class Adoption:
     _adopted: the names of the nodes that have a machine because of their object
     """
 
-    def __init__(self, cluster: AdoptingCluster, plan: AdoptionPlan) -> None:
+    def __init__(self, cluster: BuiltCluster, plan: AdoptionPlan) -> None:
         self._cluster = cluster
         self._plan = plan
         self._selector = parse_labels(plan.selector)

@@ -8,67 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 
 from actors.apiserver import ApiServer
 from actors.apiserver.authorization import make_authorization
 from actors.apiserver.surroundings import Surroundings
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.metrics_api import Metrics, NoMetrics
-from actors.controllers.shared.shell import RootCa
-from actors.node.node import Node
 from actors.scheduler.actor import scheduler_main
-from actors.scheduler.plugins import SchedulerPlugin
-from actors.storage import Storage
 from sim.api.auth.webhook_authorizer import WebhookAuthorizer
 from sim.api.kinds.core.component_status import Answer
-from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj, UserInfo
-from sim.api.verbs.call import Identities
-from sim.app.audit.outputs import AuditOutputs
-from sim.app.cloud import SimulatedCloud
-from sim.app.metrics import MetricsServer, StatedMetrics
-from sim.app.options import ClusterOptions, read_receivers
+from sim.app.metrics import MetricsServer
+from sim.app.options import read_receivers
 from sim.app.parts import metrics_apis
 from sim.app.parts.api_services import ApiPrograms
 from sim.app.parts.metrics_apis import DelegatedMetrics, MetricsApis
 from sim.app.parts.overview import probed
+from sim.app.parts.ports import BuiltCluster
 from sim.app.parts.services import Services
-from sim.app.parts.signing import SigningAuthorities
 from sim.app.parts.webhooks import WebhookPrograms
 from sim.app.pod_logs import agent_listens, pod_log
 from sim.client import Channel
-from sim.faults.shared.ledger import Ledger
-from sim.ident import Names
-from sim.kernel import Context, Kernel, Supervisor
-from sim.scenario.plan.plan import ClusterPlan
+from sim.kernel import Context
 
 Main = Callable[[Context], Any]
-
-
-class ControlledCluster(Protocol):
-    """What the control plane uses of its cluster.  `Cluster` satisfies it."""
-
-    plan: ClusterPlan
-    names: Names
-    kernel: Kernel
-    supervisor: Supervisor
-    scheme: Scheme
-    options: ClusterOptions
-    storage: Storage
-    nodes: dict[str, Node]
-    faults: Ledger
-    cloud: SimulatedCloud
-    stated_metrics: StatedMetrics
-    root_ca: RootCa
-    signing: SigningAuthorities
-    identities: Identities
-    scheduler_plugins: tuple[SchedulerPlugin, ...]
-    audit: AuditOutputs | None
-
-    def connect(self, ctx: Context) -> list[Channel]:
-        """Channels from an actor to every API server."""
-        ...
 
 
 def _channels_to(connect: Callable[[Context], list[Channel]], server: str, ctx: Context) -> list[Channel]:
@@ -79,7 +43,7 @@ def _channels_to(connect: Callable[[Context], list[Channel]], server: str, ctx: 
 class ControlPlane:
     """Makes the processes of one control plane."""
 
-    def __init__(self, cluster: ControlledCluster) -> None:
+    def __init__(self, cluster: BuiltCluster) -> None:
         self._cluster = cluster
         self.receivers = read_receivers(cluster.options)
         settings = cluster.options.api_server
