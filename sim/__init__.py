@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sim.app.serving.serve import served
     from sim.app.study.many import study
     from sim.errors import InputError
-    from sim.scenario.plan.compile import load
+    from sim.scenario.compile import load
 
 __all__ = ["Cluster", "InputError", "Lab", "__version__", "load", "run_plan", "served", "study"]
 
@@ -30,7 +30,7 @@ _HOMES = {
     "Cluster": "sim.app.cluster",
     "InputError": "sim.errors",
     "Lab": "sim.app.lab.lab",
-    "load": "sim.scenario.plan.compile",
+    "load": "sim.scenario.compile",
     "run_plan": "sim.app.run",
     "served": "sim.app.serving.serve",
     "study": "sim.app.study.many",

@@ -21,7 +21,7 @@ from actors.controllers.shared.shell import NODE_INDEX, Env, in_parallel, index_
 from sim.api.kinds.core.pod.disruption_target import Disruption, disrupted, failed, status_patch
 from sim.api.objects import is_deleting, is_ready, is_terminal, uid_of
 from sim.api.types import Obj, Reply, Request
-from sim.client.rest.pod_status import status_request
+from sim.client.pod_status import status_request
 from sim.ident import Names
 from sim.kernel.causes import caused_by
 from sim.options.gates import OUT_OF_SERVICE, POD_DISRUPTION, enabled

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from actors.node.requests import user_of
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj, Transport, UserInfo
+from sim.client.client import Client
 from sim.client.events.recorder import EventRecorder
-from sim.client.rest.client import Client
 from sim.ident import Names
 from sim.kernel.actor import Context
 

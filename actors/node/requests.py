@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sim.api.types import EMPTY, Obj, Reply, Request, UserInfo
-from sim.client.rest.client import Client
+from sim.client.client import Client
 from sim.ident import Names
 from sim.kernel.actor import Context
 from sim.kernel.network import Purpose

@@ -31,15 +31,15 @@ from actors.scheduler.pods import OWNERS, PodInfo, Template, binding, is_termina
 from actors.scheduler.preempt import Budget
 from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, QueuedPod, SchedulingQueue
 from actors.scheduler.status import assigned, condition_patch, node_event, waits
+from actors.scheduler.storage_events import STORAGE_EVENTS, watch_storage
 from actors.scheduler.volumes.binding import Bindings, VolumeBinder, reserve, unreserve
-from actors.scheduler.volumes.events import STORAGE_EVENTS, watch_storage
 from actors.scheduler.volumes.storage import Storage
 from sim.api.kinds.core.pod.disruption_target import Disruption, disrupted, status_patch
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj, Reply, Request, Transport, UserInfo
 from sim.client import DEFAULT_QPS, Client, ElectionOptions, EventRecorder, Heartbeats, Informers, candidate
+from sim.client.pod_status import status_request
 from sim.client.rest.channel import REFUSED
-from sim.client.rest.pod_status import status_request
 from sim.ident import Names
 from sim.kernel import Context, Kind
 from sim.options.gates import OF_SPREAD, OF_VOLUMES, POD_DISRUPTION, enabled

@@ -21,9 +21,9 @@ from typing import Any
 from actors.scheduler.messages import note as cut
 from sim.api.types import Obj, Reply, Request
 from sim.client import Client, FoldedCalls
+from sim.client.client import PATCH_TYPES
 from sim.client.events.recorder import RETRY_US, TRIES_MAX
 from sim.client.fast.coalesced_calls import Served
-from sim.client.rest.client import PATCH_TYPES
 from sim.kernel import Context
 from sim.units import MINUTE, format_micro_time
 

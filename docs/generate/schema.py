@@ -9,7 +9,7 @@ from typing import Any
 from docs.generate.markdown import code, page, table
 from sim.app.reference.schema import scenario_schema
 from sim.scenario.actions import KINDS
-from sim.scenario.read import schema
+from sim.scenario.schema import sections
 
 _TITLES = {
     "Scenario": "Scenario", "Metadata": "metadata", "Spec": "spec", "Cluster": "spec.cluster",
@@ -35,7 +35,7 @@ def schema_page() -> str:
 
 def _section(name: str, definition: dict[str, Any]) -> Iterator[str]:
     yield f"## {_TITLES[name]}"
-    found: Any = getattr(schema, name, None)
+    found: Any = getattr(sections, name, None)
     if found is not None and found.__doc__:
         yield " ".join(inspect.cleandoc(found.__doc__).split())
     required = definition.get("required", ())

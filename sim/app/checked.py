@@ -18,7 +18,7 @@ from sim.app.run import expectations_of
 from sim.check import matter_mistakes
 from sim.errors import InputError, Problems
 from sim.ident import NAMES
-from sim.scenario.plan.compile import compile_file, in_order
+from sim.scenario.compile import compile_file, in_order
 from sim.scenario.plan.plan import Plan
 
 

@@ -47,7 +47,6 @@ from sim.app.audit.outputs import AuditOutputs
 from sim.app.audit.posting import Posting
 from sim.app.cloud import SimulatedCloud
 from sim.app.established import Established
-from sim.app.large_pages import OF_THIS_PROCESS
 from sim.app.metrics import StatedMetrics
 from sim.app.options import check_options, node_agent_options
 from sim.app.parts.adoption import Adoption
@@ -64,6 +63,7 @@ from sim.app.parts.signing import SigningAuthorities
 from sim.app.parts.storage import add_drivers
 from sim.app.parts.webhooks import Convert, Decide, converting
 from sim.app.plain_plan import checked_seed, checked_us, plain_plan
+from sim.app.process.large_pages import OF_THIS_PROCESS
 from sim.app.receivers import Receiver
 from sim.app.steps import Steps
 from sim.client import DEFAULT_QPS, Channel, Client

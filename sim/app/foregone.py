@@ -21,7 +21,7 @@ from sim.check import Condition, World, parse_matter
 from sim.check.tally import Tally
 from sim.ident import NAMES, Names
 from sim.scenario.plan.plan import NodePlan, Plan, PlannedStep
-from sim.scenario.read.schema import Expectation
+from sim.scenario.schema.sections import Expectation
 from sim.units import SECOND, format_instant, parse_duration_us
 
 STEADY_US = 60 * SECOND  # after the boot of the last machine every node is Ready

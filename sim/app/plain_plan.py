@@ -18,10 +18,10 @@ from actors.node.runtime.profile import ContainerBehaviour, Rule, RuntimeProfile
 from sim.app.profiles import settings_of
 from sim.errors import InputError
 from sim.ident import NAMES
-from sim.scenario.plan.compile import NODES_MAX, plan_of_settings
+from sim.scenario.compile import NODES_MAX, plan_of_settings
 from sim.scenario.plan.plan import ClusterPlan, NodePlan
 from sim.scenario.plan.storage import storage_of
-from sim.scenario.read.schema import Runtime
+from sim.scenario.schema.sections import Runtime
 from sim.units import JSON_WHOLE_MAX, parse_duration_us
 
 

@@ -14,8 +14,8 @@ import trio
 from sim.app.audit.outputs import refuse_webhook
 from sim.app.cluster import Cluster
 from sim.app.director import Director
-from sim.app.garbage import no_collection
 from sim.app.possible import Possible, zones_of
+from sim.app.process.garbage import no_collection
 from sim.check import Checker, Condition, Expectation, Matter, Mistakes, Verdict, World, build, parse_matter
 from sim.check.availability import AvailablePods
 from sim.errors import InputError, Problems

@@ -23,7 +23,7 @@ from sim.app.reference.steps import page_of
 from sim.errors import InputError, suggestion
 from sim.faults.shared.kinds import StepKind
 from sim.scenario.actions import KINDS
-from sim.scenario.plan.compile import plan_step
+from sim.scenario.compile import plan_step
 from sim.scenario.plan.plan import PlannedStep
 from sim.units import format_duration
 

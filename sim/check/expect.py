@@ -33,7 +33,7 @@ from sim.units import format_instant, parse_duration_us
 
 
 class Spec(Protocol):
-    """An expectation in the form of the scenario's schema (sim.scenario.read.schema.Expectation)."""
+    """An expectation in the form of the schema (sim.scenario.schema.sections.Expectation)."""
 
     name: str
     when: Any

@@ -1,6 +1,7 @@
 """How a process uses the API: client, informers, work queues, events, leader election."""
 
 from sim.client.cache.informer import Heartbeats, Informer, Informers, unmoved
+from sim.client.client import DEFAULT_QPS, Client
 from sim.client.election.elector import ElectionOptions, LeaderElector
 from sim.client.election.multilock import candidate
 from sim.client.events.recorder import EventRecorder
@@ -8,7 +9,6 @@ from sim.client.fast.coalesced_calls import FoldedCalls
 from sim.client.fast.lease_renewal import Heartbeat
 from sim.client.queue import WorkQueue
 from sim.client.rest.channel import Channel
-from sim.client.rest.client import DEFAULT_QPS, Client
 from sim.client.rest.limiter import (
     ItemExponential,
     Limiter,

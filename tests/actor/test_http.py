@@ -33,8 +33,8 @@ from sim.kernel import NEVER_US, Operation
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from sim.wire.accepting import first_of
+from sim.wire.exchange import BODY_MAX
 from sim.wire.http.app import OPENED, PEER, Application, Front
-from sim.wire.http.body import BODY_MAX
 from sim.wire.http.protobuf import decode
 from sim.wire.http.server import serve
 from sim.wire.tls import Authority, server_context

@@ -9,9 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sim.wire import patience
-from sim.wire.http import exchange
-from sim.wire.http.body import BODY_MAX
+from sim.wire import exchange, patience
+from sim.wire.exchange import BODY_MAX
 from tests.actor.test_http import MAPS, served
 from tests.actor.test_http_connections import GET, dial
 from tests.actor.test_http_pauses import get

@@ -20,9 +20,9 @@ from sim.app.receivers import Receiver
 from sim.app.serving.remote import TIMEOUT_S, Issuer, Remote, Webhook
 from sim.kernel import OutsideAnswer, OutsideRequest
 from sim.kernel.outside import DEADLINE_EXCEEDED
-from sim.wire.outside import Exchanger
-from sim.wire.outside_connections import UNREADABLE_ROOTS
-from sim.wire.passages import open_passage
+from sim.wire.outside.calls import Exchanger
+from sim.wire.outside.connections import UNREADABLE_ROOTS
+from sim.wire.outside.passages import open_passage
 from sim.wire.patience import TICK_S
 from sim.wire.tls import Authority, Pair, client_context, server_context
 

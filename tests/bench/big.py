@@ -24,9 +24,9 @@ import trio
 
 from sim.api.store import Change
 from sim.app.cluster import Cluster
-from sim.app.garbage import no_collection
-from sim.app.large_pages import resident_mib
 from sim.app.plain_plan import plain_nodes
+from sim.app.process.garbage import no_collection
+from sim.app.process.large_pages import resident_mib
 from sim.app.run import SLICE_S
 from sim.kernel.fast import PLAIN, FastPaths
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan

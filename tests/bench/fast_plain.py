@@ -20,11 +20,11 @@ from time import process_time
 
 import trio
 
-from sim.app.garbage import no_collection
+from sim.app.process.garbage import no_collection
 from sim.app.run import Result, run_plan
 from sim.kernel import Record, read
 from sim.kernel.fast import FAST, NAMES, PLAIN, FastPaths
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 from sim.scenario.plan.plan import Plan
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"

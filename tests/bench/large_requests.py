@@ -18,7 +18,7 @@ import msgspec
 import trio
 
 from sim.app.cluster import Cluster
-from sim.app.garbage import no_collection
+from sim.app.process.garbage import no_collection
 from sim.wire.http.yaml_json import load_yaml
 from tests.bench.timing import best_of, machine
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import trio
 
 from sim.app.cluster import Cluster
-from sim.app.garbage import no_collection
+from sim.app.process.garbage import no_collection
 from sim.app.run import SLICE_S
 from tests.bench.big import Clock, fill, planned, sizes
 from tests.bench.timing import machine

@@ -44,9 +44,9 @@ from sim.api.review_forms import BadReview, decoded_review, decoded_status
 from sim.api.store import Question
 from sim.app.parts.webhooks import load_answer_yaml
 from sim.kernel.outside import ANSWER_MAX
-from sim.wire.outside import IDLE_MAX
-from sim.wire.outside_answers import AnswerReader, BrokenAnswer
-from sim.wire.outside_connections import RECEIVE_BYTES
+from sim.wire.outside.answers import AnswerReader, BrokenAnswer
+from sim.wire.outside.calls import IDLE_MAX
+from sim.wire.outside.connections import RECEIVE_BYTES
 from sim.wire.stack import make_room
 from sim.wire.tls import Authority, server_context
 from tests.bench.random_answers import answer_of, good

@@ -19,7 +19,7 @@ from pathlib import Path
 import trio
 
 from sim.app.run import run_plan
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios" / "zone-outage.yaml"

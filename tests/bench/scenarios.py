@@ -17,7 +17,7 @@ from pathlib import Path
 import trio
 
 from sim.app.run import Result, run_plan
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = ROOT / "scenarios"

@@ -17,7 +17,7 @@ import trio
 
 from actors.users.admin import DeleteAll
 from sim.app.cluster import Cluster
-from sim.app.garbage import no_collection
+from sim.app.process.garbage import no_collection
 from sim.app.run import SLICE_S
 from tests.bench.big import Running, deployment, planned
 from tests.bench.timing import machine

@@ -21,7 +21,7 @@ from actors.storage.compact.shapes import SPLIT, split
 from sim.api.store import Change, Item, Managed
 from sim.api.types import Obj
 from sim.app.cluster import Cluster
-from sim.app.garbage import no_collection
+from sim.app.process.garbage import no_collection
 from sim.app.run import SLICE_S
 from sim.client import Client
 from sim.client.cache.informer import Informers, Objects

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import trio
 
-from sim.app.garbage import no_collection
+from sim.app.process.garbage import no_collection
 from sim.app.run import Result, run_plan
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 from tests.bench.timing import best_of, machine, profiled, wants_profile
 
 SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "zone-outage.yaml"

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from sim.app.run import Result, run_plan
-from sim.scenario.plan.compile import compile_plan
+from sim.scenario.compile import compile_plan
 from sim.scenario.read.source import parse_documents
 
 WEB: dict[str, Any] = {

@@ -18,7 +18,7 @@ from sim.api.objects import is_ready
 from sim.api.types import Obj
 from sim.app.cluster import Cluster
 from sim.app.director import Director
-from sim.scenario.plan.compile import compile_plan
+from sim.scenario.compile import compile_plan
 from sim.scenario.plan.plan import Plan
 from sim.scenario.read.source import parse_documents
 

@@ -23,7 +23,7 @@ from actors.controllers.shared.shell import Env
 from actors.controllers.taint_manager.decide import UNTOLERATED, Taint, no_execute_taints, stay_us
 from sim.api.kinds.core.pod.disruption_target import Disruption, disrupted, status_patch
 from sim.api.types import Obj, Reply
-from sim.client.rest.pod_status import status_request
+from sim.client.pod_status import status_request
 from sim.kernel.causes import caused_by
 from sim.options.gates import POD_DISRUPTION, enabled
 from sim.units import MS, format_time

@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 from actors.node.requests import Api, OnReply
 from sim.api.types import NOT_FOUND, Obj, Reply, Request
+from sim.client.client import Client
 from sim.client.fast.lease_renewal import ALIGNED, Rhythm
-from sim.client.rest.client import Client
 from sim.kernel.actor import Context
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import MS, SECOND, format_micro_time

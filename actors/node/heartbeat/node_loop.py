@@ -38,7 +38,7 @@ from actors.node.heartbeat.ports import HeartbeatAgent
 from sim.api.objects import is_ready
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request
-from sim.client.rest.client import Client
+from sim.client.client import Client
 from sim.kernel.causes import caused_by
 from sim.kernel.dice import MASK, Dice, mix
 from sim.kernel.network import Purpose

@@ -32,7 +32,7 @@ from sim.ident import Names
 from sim.kernel import OutsideRequest
 from sim.options.audit import WEBHOOK
 from sim.units import SECOND
-from sim.wire.outside import Exchanger
+from sim.wire.outside.calls import Exchanger
 from sim.wire.patience import within
 
 OK, MULTIPLE_CHOICES = 200, 300

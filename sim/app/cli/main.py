@@ -17,10 +17,10 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from sim.app.cli.commands import GROUPS
-from sim.app.cli.commands.arguments import EXIT_BAD_INPUT, EXIT_UNHEARD, tell_each
-from sim.app.garbage import rare_collections
-from sim.app.interrupts import exit_status
-from sim.app.printed import visible
+from sim.app.cli.commands.arguments import EXIT_BAD_INPUT, EXIT_UNHEARD
+from sim.app.process.garbage import rare_collections
+from sim.app.process.interrupts import exit_status
+from sim.app.process.printed import tell_each, visible
 from sim.errors import InputError, suggestion
 from sim.version import __version__
 

@@ -14,7 +14,7 @@ from typing import Any
 from sim.app.imports.parts import PLAIN_NODES, START, Imported, Value, plain_nodes
 from sim.app.imports.references import BUILT_IN_NAMESPACES
 from sim.errors import InputError
-from sim.scenario.plan.compile import compile_plan
+from sim.scenario.compile import compile_plan
 from sim.scenario.read.source import Document
 from sim.units import SECOND, format_duration, parse_duration_us
 

@@ -20,7 +20,7 @@ from sim.app.imports.parts import Value, note_groups
 from sim.app.imports.references import UPSTREAM, missing_objects
 from sim.app.imports.volumes import with_volumes
 from sim.errors import InputError
-from sim.scenario.check import soundness
+from sim.scenario.manifests import soundness
 from sim.scenario.plan.own_kinds import Planned
 from sim.scenario.read.source import Document, parts_of
 

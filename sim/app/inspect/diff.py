@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.app.inspect.traces import as_json, header, print_lines, row, to_stderr, up_to_a_cut
-from sim.app.printed import json_line, visible
+from sim.app.process.printed import json_line, visible
 from sim.files import write_text
 from sim.kernel import Record
 from sim.report.comparison import Compared, Side, compare_verdicts, render_comparison, shown

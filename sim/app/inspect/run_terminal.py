@@ -16,7 +16,7 @@ from rich.text import Text
 
 from sim.app.cluster import Cluster
 from sim.app.inspect.traces import row
-from sim.app.printed import visible
+from sim.app.process.printed import visible
 from sim.app.run import Outside, Result, run_plan
 from sim.report import Timeline, sparkline
 from sim.report.failure import Failure

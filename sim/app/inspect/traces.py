@@ -12,7 +12,7 @@ from typing import Any
 
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
-from sim.app.printed import visible
+from sim.app.process.printed import visible
 from sim.errors import InputError
 from sim.files import replaced
 from sim.ident import NAMES

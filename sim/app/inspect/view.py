@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from sim.app.inspect.traces import as_json, bad, records, row
-from sim.app.printed import json_line, visible
+from sim.app.process.printed import json_line, visible
 from sim.kernel import Decoder, Record, TraceError
 from sim.report.story import Line, shown, tell, who
 

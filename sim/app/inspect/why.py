@@ -21,7 +21,7 @@ from sim.app.inspect.traces import (
     to_stderr,
     up_to_a_cut,
 )
-from sim.app.printed import json_line, visible
+from sim.app.process.printed import json_line, visible
 from sim.errors import InputError
 from sim.kernel import Record
 from sim.report.story import DELETED, Book, Line, about, choices, chosen, notable, shown, tell, who

@@ -53,10 +53,10 @@ from sim.kernel import Actor, Trace
 from sim.report import Timeline
 from sim.report.charts.run import run_chart
 from sim.scenario.actions import KINDS
-from sim.scenario.plan.compile import compile_plan, load
+from sim.scenario.compile import compile_plan, load
 from sim.scenario.plan.plan import Plan
-from sim.scenario.read.common import Matter
 from sim.scenario.read.source import Document, read_documents
+from sim.scenario.schema.common import Matter
 from sim.units import SECOND, parse_duration_us
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The JSON Schema of scenario files, for editors.
 
-Turns the types that read a scenario (`sim.scenario.read.schema`) into one JSON Schema with the
+Turns the types that read a scenario (`sim.scenario.schema.sections`) into one JSON Schema with the
 descriptions of the types and of the parameters of steps.
 
 Holds: what the schema refuses `orrery validate` refuses too; not the reverse, since most checks
@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from sim.scenario.read.schema import Scenario
+from sim.scenario.schema.sections import Scenario
 
 FILE = "scenario.schema.json"
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sim.app.inspect.traces import row
-from sim.app.printed import visible
+from sim.app.process.printed import visible
 from sim.kernel import Operation
 from sim.report.story import Book, clock
 from sim.wire.http.gateway import unpack

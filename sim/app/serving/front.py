@@ -27,7 +27,7 @@ from sim.app.serving.identities import (
 from sim.app.serving.journal import JournalFile
 from sim.app.serving.metrics_page import metrics_text
 from sim.app.serving.profiler import Profiler
-from sim.app.version import version
+from sim.app.serving.version import version
 from sim.wire.http.app import Front
 from sim.wire.http.audited import HttpAudit
 from sim.wire.http.documents import Documents

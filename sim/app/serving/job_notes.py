@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 
 from sim.api.store import Change
-from sim.app.cli.commands.arguments import tell
 from sim.app.cluster import Cluster
 from sim.app.endless import endless_jobs, manifests_of, notes_of_job, programs_end
+from sim.app.process.printed import tell
 from sim.scenario.plan.plan import Plan
 
 PLURALS = ("jobs", "cronjobs")

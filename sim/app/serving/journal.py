@@ -37,13 +37,13 @@ from typing import Annotated, Literal
 import msgspec
 
 from sim.app.plain_plan import plain_nodes
-from sim.app.printed import visible
+from sim.app.process.printed import visible
 from sim.app.run import expectations_of
 from sim.app.study.outcome import plan_digest, program_digest
 from sim.errors import InputError
 from sim.files import new_private, write_all
 from sim.kernel import MARK, Blocks, Checksums, DamageError, NotKeptError, Operation, Trace, block
-from sim.scenario.plan.compile import NODES_MAX, load, plan_of_settings
+from sim.scenario.compile import NODES_MAX, load, plan_of_settings
 from sim.scenario.plan.plan import AdoptionPlan, ClusterPlan, ComponentPlan, Plan
 
 FORMAT = 2

@@ -31,7 +31,7 @@ from sim.api.auth.authenticators.token_webhook import WebhookTokens, review_of
 from sim.api.auth.keys import VerifyingKey, read_key_set
 from sim.app.receivers import Receiver
 from sim.kernel import OutsideRequest
-from sim.wire.outside import Exchanger
+from sim.wire.outside.calls import Exchanger
 from sim.wire.patience import within
 from sim.wire.tls import client_context
 

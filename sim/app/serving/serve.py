@@ -31,10 +31,10 @@ from sim.app.audit.outputs import refuse_existing
 from sim.app.audit.webhook import Webhook
 from sim.app.cluster import Cluster
 from sim.app.director import Director
-from sim.app.garbage import young_collections
-from sim.app.interrupts import heard
 from sim.app.parts.services import ADDRESSES
 from sim.app.possible import zones_of
+from sim.app.process.garbage import young_collections
+from sim.app.process.interrupts import heard
 from sim.app.serving.client_configs import ClientConfig, write_client_config
 from sim.app.serving.front import make_front, outside_us
 from sim.app.serving.identities import (
@@ -52,7 +52,7 @@ from sim.scenario.plan.plan import Plan
 from sim.wire.descriptors import connections_below, descriptor_limit, raise_descriptor_limit
 from sim.wire.http.app import Application
 from sim.wire.http.server import serve_at
-from sim.wire.outside import OutsideSender
+from sim.wire.outside.calls import OutsideSender
 from sim.wire.tls import Authority, server_context
 
 TOKEN_BYTES = 24

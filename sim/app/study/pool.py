@@ -22,8 +22,8 @@ from threading import Thread, current_thread, main_thread
 from types import ModuleType
 from typing import Any
 
-from sim.app.garbage import no_collection
-from sim.app.interrupts import ENDS
+from sim.app.process.garbage import no_collection
+from sim.app.process.interrupts import ENDS
 from sim.app.study.dask_pool import checked, connect, performed
 from sim.app.study.outcome import Job, Outcome, perform, perform_among_others
 from sim.errors import InputError

@@ -21,7 +21,7 @@ from sim.app.options import check_options
 from sim.app.study.outcome import Job, Outcome
 from sim.app.study.summary import Quantity, Study, jobs_of, study_of
 from sim.errors import InputError
-from sim.scenario.plan.compile import compile_plan, load
+from sim.scenario.compile import compile_plan, load
 from sim.scenario.plan.plan import Plan
 from sim.scenario.read.settings import override
 from sim.scenario.read.source import Document

@@ -36,7 +36,7 @@ from sim.api.watch.delivery import Delivery
 from sim.api.watch.lease_renewals import Renewal, all_renewals
 from sim.client.cache.indexes import NAMESPACE, Index, IndexFn
 from sim.client.cache.reflector import Reflector, Selection
-from sim.client.rest.client import Client
+from sim.client.client import Client
 from sim.kernel import Context, Future, State
 from sim.kernel.causes import caused_by
 from sim.units import SECOND

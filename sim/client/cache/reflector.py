@@ -23,9 +23,9 @@ from sim.api.schema.resource import Resource
 from sim.api.store import Item
 from sim.api.types import GATEWAY_TIMEOUT, TOO_MANY_REQUESTS, Reply, Watch, WatchEvent
 from sim.api.watch.delivery import Delivery
+from sim.client.client import Client, list_options
 from sim.client.rest.channel import REFUSED
 from sim.client.rest.channel_watch import ChannelWatch
-from sim.client.rest.client import Client, list_options
 from sim.kernel import Context
 
 BACKOFF_US = (

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request
-from sim.client.rest.client import Client, OnReply
+from sim.client.client import Client, OnReply
 from sim.kernel import NEVER_US, Context, Future, Timer
 from sim.kernel.network import Purpose
 from sim.units import format_micro_time, parse_time

@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sim.api.types import Obj, Reply, Request
+from sim.client.client import Client
 from sim.client.election.elector import ElectionOptions, LeaderElector, OnTried, holder_of
-from sim.client.rest.client import Client
 from sim.kernel import Context
 from sim.units import format_micro_time, format_time, parse_time
 

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.api.types import NOT_FOUND, Obj, Reply, Request
+from sim.client.client import PATCH_TYPES, Client
 from sim.client.events.correlator import Correlator, event_name
 from sim.client.fast.coalesced_calls import Served
-from sim.client.rest.client import PATCH_TYPES, Client
 from sim.kernel import Context
 from sim.kernel.network import Purpose
 from sim.units import format_time

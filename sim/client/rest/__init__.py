@@ -1,1 +1,1 @@
-"""The API client of a process: verbs, rate limits, and the in-process transport."""
+"""Transports of the client: channels in the process, their watches, and the rate limit."""

@@ -12,8 +12,8 @@ from actors.users import PatchAll
 from sim.faults.shared.kinds import Action, Stage, StepKind
 from sim.faults.shared.parameters import Strict
 from sim.scenario.actions.context import UserContext, one_or_matching
-from sim.scenario.check import soundness
-from sim.scenario.read.naming import translate
+from sim.scenario.manifests import soundness
+from sim.scenario.manifests.naming import translate
 
 
 class Patch(Strict, kw_only=True):

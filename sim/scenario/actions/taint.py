@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
 from actors.users import Taint as TaintCommand
+from sim.api.kinds.common.taints import taint_errors
+from sim.errors import suggestion_or_all
 from sim.faults.shared.context import Context
 from sim.faults.shared.kinds import Action, Ends, Stage, StepKind, Undo
 from sim.faults.shared.parameters import NodesField, Strict
 from sim.scenario.actions.marks import change_marks
-from sim.scenario.read.naming import translate
-from sim.scenario.read.taints import taints_problem
+from sim.scenario.manifests.naming import translate
+
+TAINT_KEYS = ("key", "value", "effect")
 
 
 class Taint(Strict):
@@ -49,6 +52,23 @@ class TaintNodes(Action):
         stage.cluster.admin.do(TaintCommand(self.nodes, add, remove))
         pairs = [(taint["key"], taint.get("effect", "")) for taint in self.taints]
         return change_marks(stage, step, [(node, pair) for node in self.nodes for pair in pairs], self.on)
+
+
+def taints_problem(
+    given: Sequence[Mapping[str, str]], removed: bool = False
+) -> tuple[tuple[str | int, ...], str, str] | None:
+    """The place of the first error, the error, and its remedy; None if there is none.
+
+    removed: True if the taints are to be removed, which needs no effect
+    """
+    for index, taint in enumerate(given):
+        for key in taint:
+            if key not in TAINT_KEYS:
+                return ("taints", index), f"unknown field {key!r}", suggestion_or_all(key, TAINT_KEYS)
+    filled = [{"effect": "NoSchedule"} | {k: v for k, v in taint.items() if v} for taint in given]
+    for error in taint_errors(filled if removed else given, "taints"):
+        return ("taints",), f"{error.field}: {error.message}", ""
+    return None
 
 
 def check_taints(context: Context, given: Taint, on: bool) -> TaintNodes:

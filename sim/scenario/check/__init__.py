@@ -1,1 +1,1 @@
-"""Checks of a scenario that need more than one field: references, manifests and windows."""
+"""Checks of a scenario that need more than one field: references, pods and windows."""

@@ -14,8 +14,8 @@ from sim.errors import FollowUp, InputError, Problems, suggestion_or_all
 from sim.scenario.check import references
 from sim.scenario.plan.plan import PlannedStep, Span
 from sim.scenario.plan.timeline import kinds_of
-from sim.scenario.read.schema import Expectation
 from sim.scenario.read.source import Document, Path_
+from sim.scenario.schema.sections import Expectation
 from sim.units import parse_duration_us
 
 _END = "end of "

@@ -1,1 +1,1 @@
-"""Compilation of a scenario document to the plan that a run carries out."""
+"""The plan that a run carries out, and the parts of a scenario from which it is compiled."""

@@ -20,10 +20,10 @@ from sim.faults.shared.wording import first_names
 from sim.ident import NAMES
 from sim.options.base import raw_option
 from sim.options.storage_drivers import driver_process
+from sim.scenario.manifests.naming import translate
 from sim.scenario.plan.own_kinds import Planned, resource_named
 from sim.scenario.plan.plan import ClusterPlan, NodePlan
 from sim.scenario.plan.storage import storage_objects
-from sim.scenario.read.naming import translate
 from sim.scenario.read.source import Document, Path_
 from sim.units import quantity_milli, quantity_value
 

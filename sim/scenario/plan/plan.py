@@ -11,8 +11,8 @@ from typing import Any
 
 from sim.faults.shared.kinds import Action, Ends
 from sim.options.storage_drivers import StoragePlan
-from sim.scenario.read.common import Matter
-from sim.scenario.read.schema import Expectation, Runtime
+from sim.scenario.schema.common import Matter
+from sim.scenario.schema.sections import Expectation, Runtime
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from sim.api.types import Obj
 from sim.errors import InputError, Problems
 from sim.ident import Names
 from sim.options.storage_drivers import StorageDriver, StoragePlan, driver_account
-from sim.scenario.read.schema import StorageEntry
 from sim.scenario.read.source import Document, Path_
+from sim.scenario.schema.sections import StorageEntry
 from sim.units import parse_duration_us, quantity_value
 
 HOSTNAME, ZONE = "hostname", "zone"  # short names of two labels

@@ -28,7 +28,7 @@ from sim.scenario.plan.plan import (
     Span,
     Start,
 )
-from sim.scenario.read import steps
+from sim.scenario.schema import steps
 from sim.units import format_duration, parse_duration_us
 
 Path_ = tuple[str | int, ...]

@@ -1,1 +1,1 @@
-"""Scenario files as typed values: YAML with places, settings and the schema."""
+"""Scenario files as values with their places: YAML, settings, samples, and files of other programs."""

@@ -36,11 +36,11 @@ from sim.api.verbs import connect
 from sim.kernel import OutsideRequest
 from sim.options.gates import COMPRESSION
 from sim.units import SECOND, parse_duration_us
+from sim.wire.exchange import BODY_MAX, Exchange, Response, serve_exchange
 from sim.wire.http import negotiation, rendering, routing
 from sim.wire.http.audited import AuditedExchange, HttpAudit
-from sim.wire.http.body import BODY_MAX, BadBody, in_one, json_text, repeated_warnings
+from sim.wire.http.body import BadBody, in_one, json_text, repeated_warnings
 from sim.wire.http.documents import Documents
-from sim.wire.http.exchange import Exchange, Response, serve_exchange
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch, failure_line
 from sim.wire.http.identification import Identification
 from sim.wire.http.impersonation import Impersonation, impersonated
@@ -54,7 +54,7 @@ from sim.wire.http.pages.document import NO_PAGE, NO_SNIFF, Document
 from sim.wire.http.rendering import PART_MAX, Answer, EventWriter, View
 from sim.wire.http.routing import NoRoute, Target
 from sim.wire.http.upgraded import STREAMED, log_protocols
-from sim.wire.passages import is_long_running, passed_through
+from sim.wire.outside.passages import is_long_running, passed_through
 from sim.wire.patience import within
 
 # Extensions of the ASGI scope: the certificate of the connection, DER, or None; resources to be

@@ -37,7 +37,7 @@ from sim.api.schema.resource import Resource
 from sim.api.types import Obj, Reply, UserInfo
 from sim.ident import Names
 from sim.options.audit import STRICT
-from sim.wire.http.exchange import Exchange
+from sim.wire.exchange import Exchange
 
 
 class Sink(Protocol):

@@ -30,7 +30,6 @@ from sim.wire.http.routing import Target
 from sim.wire.http.yaml_json import NODES_MAX, YamlError, YamlTooLarge, load_yaml
 from sim.wire.stack import ORDINARY, room
 
-BODY_MAX = 3 * 1024 * 1024  # server.Config.MaxRequestBodyBytes
 TOO_MANY = f"Request entity too large: limit is {NODES_MAX} values"
 
 

@@ -32,9 +32,9 @@ from hypercorn.typing import ConnectionState
 from hypercorn.utils import parse_socket_addr
 
 from sim.wire.accepting import first_of, log_failure
+from sim.wire.exchange import ASK, SWITCH, WAIT, Response
 from sim.wire.http import http2
 from sim.wire.http.app import OPENED, PEER
-from sim.wire.http.exchange import ASK, SWITCH, WAIT, Response
 from sim.wire.http.http1 import Http1, Refused, head_of, refusal
 from sim.wire.http.http2 import Http2
 from sim.wire.http.upgraded import Upgraded

@@ -15,8 +15,8 @@ from actors.node.runtime.profile import NodeSpec
 from actors.storage import Storage
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj, UserInfo
+from sim.client.client import Client
 from sim.client.rest.channel import Channel
-from sim.client.rest.client import Client
 from sim.ident import NAMES
 from sim.kernel.actor import Context, Supervisor
 from sim.kernel.kernel import Kernel

@@ -12,7 +12,7 @@ import yaml
 from sim.app.run import run_plan
 from sim.kernel import Record, read
 from sim.report.story import Book, about, chosen
-from sim.scenario.plan.compile import compile_plan, load
+from sim.scenario.compile import compile_plan, load
 from sim.scenario.read.source import parse_documents
 from tests.cluster.faults.test_actions import WEB
 

@@ -13,7 +13,7 @@ from sim.app.run import Result, run_plan
 from sim.kernel import read
 from sim.report.failure import failure_of
 from sim.report.story import Book
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 
 Value = dict[str, Any]
 

@@ -13,7 +13,7 @@ from sim.api.admission.plugins import node_restriction
 from sim.app.cluster import Cluster
 from sim.app.plain_plan import plain_nodes
 from sim.kernel.fast import FAST
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, Plan
 from sim.units import SECOND
 from tests.bench.fast_plain import SCENARIOS, compare, first_difference, run_to

@@ -13,7 +13,7 @@ import yaml
 from sim.app.cli.main import main
 from sim.app.run import Result, run_plan
 from sim.errors import InputError
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 from tests.cluster.cli.test_replay import PODS, SCENARIO, WAIT_S, disturb
 
 POLICY: dict[str, Any] = {

@@ -16,7 +16,7 @@ from sim.app.study.outcome import Job, Key, key_of, packed, perform_for, program
 from sim.app.study.pool import dask, processes
 from sim.app.study.results import Results
 from sim.errors import InputError
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 
 distributed = pytest.importorskip(
     "distributed", reason="DASK IS NOT TESTED: the extra is missing (pip install 'orrery[dask]')"
@@ -51,7 +51,7 @@ from distributed import LocalCluster
 from sim.app.study import dask_pool
 from sim.app.study.outcome import Job, key_of, packed
 from sim.errors import InputError
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 
 def told(address, jobs=(), after=lambda seed: None):
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 from sim.units import SECOND
 from tests.bench.fast_plain import SCENARIOS, compare
 

@@ -17,7 +17,7 @@ from sim.app.run import run_plan
 from sim.client import Client
 from sim.errors import InputError
 from sim.report import Timeline
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 from sim.units import SECOND
 
 

@@ -21,7 +21,7 @@ import trio
 from sim.app.run import run_plan
 from sim.app.study.outcome import Job, Key, packed
 from sim.app.study.pool import Worker, processes
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 
 ROOT = Path(__file__).resolve().parents[3]
 SMALL = """

@@ -19,7 +19,7 @@ from sim.app.options import api_server_options
 from sim.app.plain_plan import plain_nodes
 from sim.options.api_server import parse_api_server
 from sim.scenario.plan.plan import ClusterPlan
-from sim.scenario.read.schema import Runtime
+from sim.scenario.schema.sections import Runtime
 from sim.units import MS, SECOND, parse_time
 from tests.actor.apiserver.cluster import Seen, plane
 from tests.cluster.cli.test_options import Commits, deployment, manager, plan, pod

@@ -20,7 +20,7 @@ from sim.app.plain_plan import plain_nodes
 from sim.errors import InputError
 from sim.options.controller_manager import parse_controller_manager
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
-from sim.scenario.read.schema import Runtime
+from sim.scenario.schema.sections import Runtime
 from sim.units import SECOND, parse_time
 from tests.cluster.fixed import FixedPhases, workload
 

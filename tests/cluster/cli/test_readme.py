@@ -13,7 +13,7 @@ import pytest
 
 from sim.app.options import check_options
 from sim.app.run import expectations_of
-from sim.scenario.plan.compile import compile_plan
+from sim.scenario.compile import compile_plan
 from sim.scenario.read.source import parse_documents
 
 ROOT = Path(__file__).resolve().parents[3]

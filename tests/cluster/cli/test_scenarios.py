@@ -19,7 +19,7 @@ import trio
 from sim.app.run import Result, run_plan
 from sim.kernel import read
 from sim.report.story import Book
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 from tests.bench.scenarios import NAMES, SCENARIOS, of_a_process, told
 from tests.cluster.strays import strays
 

@@ -15,7 +15,7 @@ import trio
 
 from sim.app.cli.main import main
 from sim.app.run import run_plan
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 
 SMALL = """
 apiVersion: orrery.dev/v1

@@ -10,7 +10,7 @@ from sim.api.objects import is_ready
 from sim.app.cluster import Cluster
 from sim.errors import InputError
 from sim.scenario.plan.plan import AdoptionPlan, ClusterPlan, NodePlan
-from sim.scenario.read.schema import Runtime
+from sim.scenario.schema.sections import Runtime
 
 DEPLOYMENT: dict[str, Any] = {
     "apiVersion": "apps/v1",

@@ -11,7 +11,7 @@ from sim.app.cluster import Cluster
 from sim.client import Client, Informers
 from sim.client.cache.informer import Informer
 from sim.errors import InputError
-from sim.scenario.plan.compile import compile_plan
+from sim.scenario.compile import compile_plan
 from sim.scenario.read.source import parse_documents
 from tests.cluster.scenario import run
 

@@ -11,7 +11,7 @@ import yaml
 from sim.app.run import run_plan
 from sim.errors import InputError
 from sim.kernel import read
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 
 WEB = {
     "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},

@@ -18,7 +18,7 @@ from sim.app.plain_plan import plain_nodes
 from sim.app.run import run_plan
 from sim.kernel import read
 from sim.report.story import Book, about, chosen
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 from sim.scenario.plan.plan import ClusterPlan
 from sim.units import SECOND
 from tests.cluster.faults.test_custom_resources import GROUP, WIDGETS, definition

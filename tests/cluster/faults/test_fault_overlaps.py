@@ -20,7 +20,7 @@ from sim.faults.fail import WAYS
 from sim.kernel import Context, Record, State, Trace, read
 from sim.report.perfetto import events
 from sim.report.story import Book, about, chosen
-from sim.scenario.plan.compile import compile_plan
+from sim.scenario.compile import compile_plan
 from sim.scenario.read.source import parse_documents
 from sim.units import SECOND
 

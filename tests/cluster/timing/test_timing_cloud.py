@@ -25,7 +25,7 @@ from sim.app.director import Director
 from sim.errors import InputError
 from sim.kernel import Trace, read
 from sim.report.story import Book
-from sim.scenario.plan.compile import compile_plan
+from sim.scenario.compile import compile_plan
 from sim.scenario.read.source import parse_documents
 from sim.units import SECOND
 from tests.cluster.faults.test_actions import WEB

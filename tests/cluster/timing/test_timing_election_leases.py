@@ -12,7 +12,7 @@ from sim.app.inspect.traces import records
 from sim.app.notes import notes_of
 from sim.app.run import run_plan
 from sim.report.story import tell
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 

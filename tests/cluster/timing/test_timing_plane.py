@@ -14,8 +14,8 @@ import pytest
 
 from sim.api.types import Reply, Request
 from sim.app.cluster import Cluster
+from sim.client.client import Client
 from sim.client.rest.channel import Channel
-from sim.client.rest.client import Client
 from sim.kernel import Context, Rule
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import MS, SECOND

@@ -18,7 +18,7 @@ import pytest
 from sim.app.cluster import Cluster
 from sim.app.plain_plan import plain_nodes
 from sim.app.run import run_plan
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from tests.cluster.seen import Seen

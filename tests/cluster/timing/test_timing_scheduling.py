@@ -16,7 +16,7 @@ from sim.api.types import Obj
 from sim.app.cluster import Cluster
 from sim.app.plain_plan import plain_nodes
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
-from sim.scenario.read.schema import Runtime
+from sim.scenario.schema.sections import Runtime
 from sim.units import SECOND
 from tests.cluster.fixed import container
 from tests.cluster.timing.api.test_timing_api import Attempts

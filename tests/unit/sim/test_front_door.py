@@ -23,7 +23,7 @@ def test_public_names_are_these_and_no_others() -> None:
     [
         ("Cluster", "sim.app.cluster"),
         ("InputError", "sim.errors"),
-        ("load", "sim.scenario.plan.compile"),
+        ("load", "sim.scenario.compile"),
         ("run_plan", "sim.app.run"),
         ("served", "sim.app.serving.serve"),
         ("study", "sim.app.study.many"),

@@ -10,25 +10,20 @@ from __future__ import annotations
 from functools import partial
 
 from sim.api.kinds.common import text
-from sim.api.kinds.common.cells import AGE, NAME, SELECTOR, WIDE, age, container_cells, count
 from sim.api.kinds.common.errors import Errors, at_least_zero
 from sim.api.kinds.common.fill import fill, present, within
 from sim.api.kinds.common.metadata import immutable_selector, object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import fill_template
 from sim.api.kinds.common.pods.warnings import template_warnings
+from sim.api.kinds.common.replicas import REPLICA_COLUMNS, replica_set_cells, validate_replica_status
 from sim.api.kinds.common.status import fill_counters
 from sim.api.kinds.common.workloads import (
-    bound_errors,
-    counter_errors,
     selector_errors,
     set_template_errors,
     spec_of,
 )
-from sim.api.kinds.kind import SCALE, STATUS, Cells, Kind, Row, Strategy
-from sim.api.objects import get_in, name_of
-from sim.api.selectors import format_selector
+from sim.api.kinds.kind import SCALE, STATUS, Kind, Row, Strategy
 from sim.api.types import Obj
-from sim.ident import Names
 
 
 def _fill_defaults(obj: Obj) -> Obj:
@@ -59,59 +54,6 @@ def _validate_update(new: Obj, old: Obj) -> Errors:
         errors += _spec_errors(spec_of(new))
         return errors + immutable_selector(spec_of(new).get("selector"), spec_of(old).get("selector"))
     return []
-
-
-_COUNTERS = (
-    "replicas",
-    "fullyLabeledReplicas",
-    "readyReplicas",
-    "availableReplicas",
-    "observedGeneration",
-)
-
-
-def validate_replica_status(new: Obj, old: Obj) -> Errors:
-    """Errors of a write to /status of a ReplicaSet or ReplicationController."""
-    status = new.get("status") or {}
-    errors = object_meta_update(new["metadata"], old["metadata"])
-    errors += counter_errors(status, _COUNTERS)
-    detail = "cannot be greater than status.replicas"
-    errors += bound_errors(
-        status, ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"), "replicas", detail
-    )
-    return errors + bound_errors(
-        status, ("availableReplicas",), "readyReplicas", "cannot be greater than readyReplicas"
-    )
-
-
-# --- table ----------------------------------------------------------------------------------------
-
-
-REPLICA_COLUMNS = (
-    NAME,
-    "Desired:integer=spec.replicas",
-    "Current:integer=status.replicas",
-    "Ready:integer=status.readyReplicas",
-    AGE,
-    *WIDE,
-    SELECTOR,
-)
-
-
-def replica_set_cells(obj: Obj, now_us: int, _: Names) -> Cells:
-    """The cells of a ReplicaSet."""
-    numbers = [
-        count(obj, "spec", "replicas"),
-        count(obj, "status", "replicas"),
-        count(obj, "status", "readyReplicas"),
-    ]
-    return [
-        name_of(obj),
-        *numbers,
-        age(obj, now_us),
-        *container_cells(obj),
-        format_selector(get_in(obj, ("spec", "selector"))),
-    ]
 
 
 KIND = Kind(

@@ -17,7 +17,7 @@ from sim.api.kinds.common.counts import int_or_percent, is_zero, not_above_all
 from sim.api.kinds.common.errors import Errors, at_least_zero, forbidden, invalid, required, unsupported
 from sim.api.kinds.common.fill import all_of, fill, present, within
 from sim.api.kinds.common.metadata import annotation_map, is_sound, labels, object_meta, object_meta_update
-from sim.api.kinds.common.pods.defaults import fill_metadata, fill_template
+from sim.api.kinds.common.pods.defaults import fill_claim, fill_metadata, fill_template
 from sim.api.kinds.common.pods.warnings import template_warnings
 from sim.api.kinds.common.status import fill_counters
 from sim.api.kinds.common.workloads import (
@@ -29,7 +29,6 @@ from sim.api.kinds.common.workloads import (
     selector_errors,
     spec_of,
 )
-from sim.api.kinds.core.persistent_volume_claim import fill_defaults
 from sim.api.kinds.kind import SCALE, STATUS, Cells, GatedField, Kind, Row, Scaling, Strategy
 from sim.api.objects import name_of
 from sim.api.types import Obj
@@ -47,7 +46,7 @@ def _fill_defaults(obj: Obj) -> Obj:
         return within(value, "rollingUpdate", lambda rolling: fill(rolling, {"partition": 0}))
 
     def template(claim: Obj) -> Obj:
-        return fill_defaults(fill_metadata({**claim, "apiVersion": "v1", "kind": "PersistentVolumeClaim"}))
+        return fill_claim(fill_metadata({**claim, "apiVersion": "v1", "kind": "PersistentVolumeClaim"}))
 
     def spec(value: Obj) -> Obj:
         value = fill(

@@ -24,10 +24,8 @@ from sim.api.kinds.common.errors import (
     required,
     unsupported,
 )
-from sim.api.kinds.common.fill import amounts, fill, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
-from sim.api.kinds.common.pods.defaults import fill_claim_spec
-from sim.api.kinds.common.status import PROBE_TIMES, fill_conditions
+from sim.api.kinds.common.pods.defaults import fill_claim
 from sim.api.kinds.kind import NOTHING, STATUS, Cells, Create, Deletion, Kind, Row, Strategy, Update
 from sim.api.kinds.quota_use import ONE, Amounts, QuotaUse, amounts_of
 from sim.api.objects import annotations_of, get_in, is_deleting, name_of, remove_in
@@ -41,20 +39,6 @@ from sim.options.gates import (
     is_on,
 )
 from sim.units import quantity_nano, quantity_value
-
-# --- defaults -------------------------------------------------------------------------------------
-
-
-def fill_defaults(claim: Obj) -> Obj:
-    """Defaults of a claim."""
-    claim = within(present(claim, {"spec": {}, "status": {}}), "spec", fill_claim_spec)
-    return within(claim, "status", _fill_status)
-
-
-def _fill_status(status: Obj) -> Obj:
-    status = within(fill(status, {"phase": "Pending"}), "capacity", amounts)
-    return fill_conditions(within(status, "allocatedResources", amounts), PROBE_TIMES)
-
 
 # --- strategy -------------------------------------------------------------------------------------
 
@@ -268,7 +252,7 @@ KIND = Kind(
         status=True,
         zero_status={"phase": "Pending"},
     ),
-    defaults=fill_defaults,
+    defaults=fill_claim,
     drop_disabled=_prepared,
     drop_disabled_status=_drop_expansion,
     validate_create=_validate_create,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from sim.api.go.printing import STRING_MAP, GoValue
 from sim.api.kinds import quota_use
-from sim.api.kinds.apps.replica_set import REPLICA_COLUMNS, replica_set_cells, validate_replica_status
 from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import Errors, at_least_zero, invalid, required
 from sim.api.kinds.common.fill import fill, present, within
@@ -22,6 +21,7 @@ from sim.api.kinds.common.pods.warnings import (
     template_warnings,
     warnings_of_template,
 )
+from sim.api.kinds.common.replicas import REPLICA_COLUMNS, replica_set_cells, validate_replica_status
 from sim.api.kinds.common.status import fill_counters
 from sim.api.kinds.common.workloads import MISMATCH, always_running_errors, read_only_disk_errors, spec_of
 from sim.api.kinds.kind import SCALE, STATUS, Cells, Kind, Row, Scaling, Strategy

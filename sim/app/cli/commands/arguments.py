@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim.app.interrupts import ends_as_interrupts, exit_status
-from sim.app.printed import visible
-from sim.errors import InputError, each_error
+from sim.app.process.interrupts import ends_as_interrupts, exit_status
+from sim.app.process.printed import tell
+from sim.errors import InputError
 from sim.files import check_output
 from sim.units import JSON_WHOLE_MAX
 
@@ -72,18 +71,6 @@ def whole(text: str, low: int, high: int, problem: str) -> int:
     if text.isascii() and text.isdecimal() and len(text) <= len(str(high)) and low <= int(text) <= high:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text} {problem}")
-
-
-def tell(note: str) -> None:
-    """Print a note to standard error, unless it is empty."""
-    if note:
-        print(visible(f"orrery: {note}"), file=sys.stderr)
-
-
-def tell_each(error: InputError) -> None:
-    """Print every error of an input, one a line."""
-    for one in each_error(error):
-        tell(str(one))
 
 
 def check_outputs(*outputs: Path | None, inputs: Sequence[Path | None] = (), private: bool = False) -> None:

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim.app.cli.commands.arguments import EXIT_BAD_INPUT, EXIT_OK, scenario_file, tell, tell_each
-from sim.app.printed import visible
+from sim.app.cli.commands.arguments import EXIT_BAD_INPUT, EXIT_OK, scenario_file
+from sim.app.process.printed import tell, tell_each, visible
 from sim.errors import InputError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sim.app.cli.commands.arguments import EXIT_OK
-from sim.app.printed import visible
+from sim.app.process.printed import visible
 from sim.errors import InputError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sim.app.cli.commands.arguments import EXIT_OK
-from sim.app.printed import visible
+from sim.app.process.printed import visible
 from sim.errors import InputError, suggestion_or_all
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim.app.cli.commands.arguments import check_outputs, tell
+from sim.app.cli.commands.arguments import check_outputs
 from sim.app.cli.commands.run import add_outputs, run_once
+from sim.app.process.printed import tell
 
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands

@@ -25,9 +25,9 @@ from sim.app.cli.commands.arguments import (
     pool_of,
     report_of,
     stopped_early,
-    tell,
 )
-from sim.app.interrupts import ends_as_interrupts
+from sim.app.process.interrupts import ends_as_interrupts
+from sim.app.process.printed import tell
 from sim.errors import InputError
 from sim.files import write_text
 
@@ -144,10 +144,10 @@ def run_once(
     """Run a plan as `run_plan` does, write the requested files, and print the result; returns the
     exit status.
     """
-    from sim.app.garbage import no_collection
     from sim.app.inspect.run_terminal import print_result, run_shown
     from sim.app.inspect.traces import records, with_causes, write_perfetto
     from sim.app.notes import notes_of
+    from sim.app.process.garbage import no_collection
     from sim.report.story import Book
 
     live = not (arguments.json or arguments.quiet)

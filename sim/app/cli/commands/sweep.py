@@ -20,8 +20,8 @@ from sim.app.cli.commands.arguments import (
     pool_of,
     report_of,
     stopped_early,
-    tell,
 )
+from sim.app.process.printed import tell
 
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands

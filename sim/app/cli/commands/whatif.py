@@ -10,10 +10,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from sim.app.cli.commands.arguments import add_seed, check_outputs, tell
+from sim.app.cli.commands.arguments import add_seed, check_outputs
 from sim.app.cli.commands.imports import SIZE_MAX, scenario_name
 from sim.app.cli.commands.run import add_outputs, run_once
-from sim.app.printed import visible
+from sim.app.process.printed import tell, visible
 from sim.errors import InputError, Problems
 
 if TYPE_CHECKING:

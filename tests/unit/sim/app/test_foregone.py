@@ -8,7 +8,7 @@ import pytest
 
 from sim.app.cli.main import main
 from sim.app.foregone import foregone
-from sim.scenario.plan.compile import compile_plan
+from sim.scenario.compile import compile_plan
 from sim.scenario.read.source import parse_documents
 
 TEXT = """

@@ -11,7 +11,7 @@ import yaml
 
 from sim.app.cli.main import main
 from sim.app.endless import endless_jobs
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 
 
 def endless_job() -> dict[str, Any]:

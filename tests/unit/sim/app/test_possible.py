@@ -6,7 +6,7 @@ import pytest
 
 from sim.app.run import expectations_of
 from sim.errors import InputError
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 from sim.scenario.plan.plan import Plan
 
 SCENARIO = """

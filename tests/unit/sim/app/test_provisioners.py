@@ -10,7 +10,7 @@ import yaml
 
 from sim.app.provisioners import driver_of, unprovisioned
 from sim.ident import NAMES
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 
 Value = dict[str, Any]
 

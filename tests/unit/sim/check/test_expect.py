@@ -8,7 +8,7 @@ import pytest
 from sim.api.store import Change, Item
 from sim.check import Checker, Verdict, World, build, misplaced, parse_condition
 from sim.ident import NAMES
-from sim.scenario.read.schema import Expectation
+from sim.scenario.schema.sections import Expectation
 
 NAMES_ = NAMES["orch"]
 

@@ -8,7 +8,7 @@ import pytest
 from sim.check import build
 from sim.check.over import judge, parse_over
 from sim.ident import NAMES
-from sim.scenario.read.schema import Expectation
+from sim.scenario.schema.sections import Expectation
 
 
 def test_a_bound_is_an_interval_or_one_sided() -> None:

@@ -9,7 +9,7 @@ import pytest
 from sim.api.store import Change, Item
 from sim.check import Observer, Trigger, World
 from sim.ident import NAMES
-from sim.scenario.read.common import Matter
+from sim.scenario.schema.common import Matter
 
 NAMES_ = NAMES["orch"]
 

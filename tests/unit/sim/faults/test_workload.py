@@ -8,7 +8,7 @@ import pytest
 
 from sim.errors import InputError
 from sim.faults.workload import Behave
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 
 SCENARIO = """\
 apiVersion: orrery.dev/v1

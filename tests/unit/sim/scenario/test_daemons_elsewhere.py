@@ -8,7 +8,7 @@ import pytest
 
 from sim.app.serving.journal import Session
 from sim.errors import InputError
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 
 SCENARIO = """\
 apiVersion: orrery.dev/v1

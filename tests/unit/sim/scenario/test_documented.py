@@ -16,8 +16,8 @@ from sim.options.controller_manager import ControllerManagerOptions
 from sim.options.gates import SPECIAL
 from sim.options.node_agent import NodeAgentOptions
 from sim.options.scheduler import SchedulerOptions
-from sim.scenario.plan.compile import load
-from sim.scenario.read.schema import Scenario
+from sim.scenario.compile import load
+from sim.scenario.schema.sections import Scenario
 
 PAGE = Path(__file__).parents[4] / "scenarios" / "README.md"
 TEXT = PAGE.read_text()

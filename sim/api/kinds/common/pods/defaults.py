@@ -1,4 +1,4 @@
-"""Defaults of pod specs and pod templates.
+"""Defaults of pod specs, pod templates and volume claims.
 
 Turns a spec or a template into the same one with upstream's defaults, and with the members that
 upstream's encoding writes even when they are empty (`resources: {}`, a template's
@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 from sim.api.kinds.common.fill import all_of, amounts, each_of, fill, fill_zero, present, within
+from sim.api.kinds.common.status import PROBE_TIMES, fill_conditions
 from sim.api.memo import Remembered
 from sim.api.types import Obj
 
@@ -174,6 +175,17 @@ def fill_claim_spec(spec: Obj) -> Obj:
     for source in ("dataSource", "dataSourceRef"):
         spec = within(spec, source, lambda value: present(value, {"apiGroup": None}))
     return within(spec, "resources", fill_resources)
+
+
+def fill_claim(claim: Obj) -> Obj:
+    """Defaults of a claim."""
+    claim = within(present(claim, {"spec": {}, "status": {}}), "spec", fill_claim_spec)
+    return within(claim, "status", _fill_claim_status)
+
+
+def _fill_claim_status(status: Obj) -> Obj:
+    status = within(fill(status, {"phase": "Pending"}), "capacity", amounts)
+    return fill_conditions(within(status, "allocatedResources", amounts), PROBE_TIMES)
 
 
 def fill_creation_time(metadata: Obj) -> Obj:

@@ -12,7 +12,7 @@ from sim.app.imports.documents import documents_of
 from sim.app.imports.dump import import_dump
 from sim.app.imports.parts import scenario_text
 from sim.errors import InputError
-from sim.scenario.plan.compile import compile_plan
+from sim.scenario.compile import compile_plan
 from sim.scenario.read.source import parse_documents
 
 Value = dict[str, Any]

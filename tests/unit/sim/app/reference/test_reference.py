@@ -21,7 +21,7 @@ from sim.errors import InputError
 from sim.faults import FAULTS
 from sim.ident import NAMES
 from sim.options.scheduler import parse_scheduler
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 
 # Names of the options that the specification has, by daemon.
 SPECIFIED = json.loads((Path(__file__).parents[2] / "options" / "specified_names.json").read_text())

@@ -18,7 +18,7 @@ from sim.app.study.study_report import junit_of_study, write_study
 from sim.app.study.summary import Study, failures, jobs_of, study_of
 from sim.app.study.terminal import followed, print_study, repeat_command
 from sim.errors import InputError
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 from sim.scenario.plan.plan import Plan
 
 SCENARIO = """

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sim.errors import InputError
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 
 PLACED = """\
 apiVersion: orrery.dev/v1

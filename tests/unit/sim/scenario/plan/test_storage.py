@@ -10,7 +10,7 @@ from sim.errors import InputError
 from sim.faults.driver import DriverFails
 from sim.ident import NAMES
 from sim.options.storage_drivers import StorageDriver, StoragePlan
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 from sim.scenario.plan.plan import Plan
 from sim.scenario.plan.storage import storage_objects, storage_of
 from sim.units import SECOND

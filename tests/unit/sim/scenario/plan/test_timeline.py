@@ -17,8 +17,8 @@ from sim.faults.workload import Behave
 from sim.scenario.actions.delete import DeleteObjects
 from sim.scenario.actions.evict import EvictPods
 from sim.scenario.actions.load import Generate
+from sim.scenario.compile import load
 from sim.scenario.plan import plan
-from sim.scenario.plan.compile import load
 from sim.units import MINUTE, SECOND
 
 HEAD = """\

@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from sim.faults.shared.parameters import Strict
 from sim.scenario.actions import KINDS
-from sim.scenario.read.common import Label, Matter
+from sim.scenario.schema.common import Label, Matter
 
 if TYPE_CHECKING:
 

@@ -8,7 +8,7 @@ import pytest
 from sim.app.options import check_options
 from sim.errors import InputError
 from sim.faults.fail import FailNodes
-from sim.scenario.plan.compile import load
+from sim.scenario.compile import load
 
 GOOD = """\
 apiVersion: orrery.dev/v1

@@ -12,7 +12,10 @@ stays the same value.
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
+
+from sim.errors import InputError, each_error
 
 _KEPT = (ord("\n"), ord("\t"))
 _HIGH = range(0x7F, 0xA0)  # DEL and the control characters of 8 bits
@@ -31,3 +34,15 @@ def visible(text: str) -> str:
 def json_line(value: Any) -> str:
     """JSON on one line, in which control characters and marks of direction are escaped."""
     return json.dumps(value, ensure_ascii=False).translate(_ESCAPES)
+
+
+def tell(note: str) -> None:
+    """Print a note to standard error, unless it is empty."""
+    if note:
+        print(visible(f"orrery: {note}"), file=sys.stderr)
+
+
+def tell_each(error: InputError) -> None:
+    """Print every error of an input, one a line."""
+    for one in each_error(error):
+        tell(str(one))

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from sim.faults.shared.parameters import Amount, Count, Strict
-from sim.scenario.read.common import Flags, Label, Matter, Name, Replicas, ReplicasOrNone
-from sim.scenario.read.steps import Step
+from sim.scenario.schema.common import Flags, Label, Matter, Name, Replicas, ReplicasOrNone
+from sim.scenario.schema.steps import Step
 from sim.units import JSON_WHOLE_MAX
 
 # --- cluster --------------------------------------------------------------------------------------

@@ -27,8 +27,11 @@ from sim.ident import NAMES
 from sim.options.base import boolean, mapping, raw_option
 from sim.options.gates import NO_PRIVILEGED, of_api_server
 from sim.options.storage_drivers import StoragePlan, driver_process
-from sim.scenario.check import references, soundness
+from sim.scenario.actions.taint import taints_problem
+from sim.scenario.check import references
 from sim.scenario.check.expectation_windows import Windows
+from sim.scenario.manifests import soundness
+from sim.scenario.manifests.naming import translate
 from sim.scenario.plan.context import Existing, Known
 from sim.scenario.plan.option_files import with_files
 from sim.scenario.plan.own_kinds import Planned, kind_remedy
@@ -44,14 +47,12 @@ from sim.scenario.plan.plan import (
 )
 from sim.scenario.plan.storage import storage_plans
 from sim.scenario.plan.timeline import TIMES, plan_timeline, possible_names
-from sim.scenario.read import schema
-from sim.scenario.read.decode import decoded
 from sim.scenario.read.foreign import foreign_file
-from sim.scenario.read.naming import translate
 from sim.scenario.read.samples import inside, read_samples
 from sim.scenario.read.settings import override
 from sim.scenario.read.source import Document, Path_, read_documents
-from sim.scenario.read.taints import taints_problem
+from sim.scenario.schema import sections
+from sim.scenario.schema.decode import decoded
 from sim.units import SECOND, parse_duration_us, quantity_nano
 
 NODES_MAX = 20_000
@@ -284,7 +285,7 @@ class _Compiler:
 
     # --- cluster ----------------------------------------------------------------------------------
 
-    def _cluster(self, cluster: schema.Cluster) -> ClusterPlan:
+    def _cluster(self, cluster: sections.Cluster) -> ClusterPlan:
         nodes: list[NodePlan] = []
         seen: set[str] = set()
         processes = {
@@ -315,7 +316,7 @@ class _Compiler:
                     ("spec", "cluster", "nodes"), f"{len(nodes)} nodes; at most {NODES_MAX} are run"
                 )
 
-        def component(part: schema.Component | schema.Daemon, key: str) -> ComponentPlan:
+        def component(part: sections.Component | sections.Daemon, key: str) -> ComponentPlan:
             path = ("spec", "cluster", key)
             flags: Mapping[str, Any] = part.flags
             with self.problems.part():
@@ -345,7 +346,7 @@ class _Compiler:
             storage=self._storage(cluster, nodes),
         )
 
-    def _storage(self, cluster: schema.Cluster, nodes: Sequence[NodePlan]) -> tuple[StoragePlan, ...]:
+    def _storage(self, cluster: sections.Cluster, nodes: Sequence[NodePlan]) -> tuple[StoragePlan, ...]:
         """The storage drivers, as far as they have no errors."""
         path: Path_ = ("spec", "cluster", "storage")
         zones = [*dict.fromkeys(node.zone for node in nodes if node.zone)]
@@ -354,7 +355,7 @@ class _Compiler:
             found += storage_plans(self.document, path, cluster.storage, zones, NAMES[cluster.naming])
         return tuple(found)
 
-    def _adoption(self, given: schema.AdoptedNodes | None) -> AdoptionPlan | None:
+    def _adoption(self, given: sections.AdoptedNodes | None) -> AdoptionPlan | None:
         """The machines of Node objects that come through the API."""
         if given is None:
             return None
@@ -369,7 +370,9 @@ class _Compiler:
         places = self._flag_places(profile.flags, path)
         return AdoptionPlan(given.selector, capacity, profile.runtime, profile.flags, *places)
 
-    def _group(self, group: schema.NodeGroup, path: tuple[str | int, ...], naming: str) -> Iterable[NodePlan]:
+    def _group(
+        self, group: sections.NodeGroup, path: tuple[str | int, ...], naming: str
+    ) -> Iterable[NodePlan]:
         runtime = group.runtime
         problems = Problems()
         with problems.part():
@@ -401,7 +404,7 @@ class _Compiler:
                 group.lease_jitter,
             )
 
-    def _check_runtime(self, runtime: schema.Runtime, path: tuple[str | int, ...]) -> None:
+    def _check_runtime(self, runtime: sections.Runtime, path: tuple[str | int, ...]) -> None:
         times = {
             "imagePull": runtime.image_pull,
             "start": runtime.start,
@@ -414,7 +417,7 @@ class _Compiler:
         problems.report()
 
     def _static_pods(
-        self, group: schema.NodeGroup, path: tuple[str | int, ...], naming: str
+        self, group: sections.NodeGroup, path: tuple[str | int, ...], naming: str
     ) -> tuple[dict[str, Any], ...]:
         """The static pods of a group, with defaults and checked."""
         found: dict[tuple[str, str], dict[str, Any]] = {}
@@ -443,7 +446,7 @@ class _Compiler:
         path = (*path, "flags")
         return self.document.place(path), {name: self.document.place((*path, name)) for name in flags}
 
-    def _check_group(self, group: schema.NodeGroup, path: tuple[str | int, ...]) -> None:
+    def _check_group(self, group: sections.NodeGroup, path: tuple[str | int, ...]) -> None:
         """Check what the API would refuse of the nodes of a group."""
         problems, error = Problems(), self.document.error
         if group.names and len(group.names) != group.count:
@@ -576,7 +579,7 @@ class _Compiler:
 
     def _expectations(
         self,
-        expectations: Sequence[schema.Expectation],
+        expectations: Sequence[sections.Expectation],
         steps: Sequence[PlannedStep],
         duration_us: int,
         whole: bool,
@@ -619,7 +622,7 @@ class _Compiler:
                 return None
         return frozenset(possible_names(self.decoded.scenario.spec.timeline))
 
-    def _with_samples(self, expectation: schema.Expectation, path: Path_) -> schema.Expectation:
+    def _with_samples(self, expectation: sections.Expectation, path: Path_) -> sections.Expectation:
         """An expectation with the recorded values that it is compared with, if any."""
         over = expectation.over
         if not (isinstance(over, dict) and "like" in over):

@@ -12,8 +12,8 @@ from subprocess import run
 
 import pytest
 
-from sim.app import large_pages
-from sim.app.large_pages import (
+from sim.app.process import large_pages
+from sim.app.process.large_pages import (
     LARGE,
     LEAST_MIB,
     MADV_COLLAPSE,
@@ -26,7 +26,7 @@ from sim.app.large_pages import (
 
 # Prints the part of new objects that the requested ranges cover, and whether an object changed.
 REAL = """
-from sim.app.large_pages import LargePages, System
+from sim.app.process.large_pages import LargePages, System
 asked = []
 class Recording(System):
     def collapse(self, begin, end):

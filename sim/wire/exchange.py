@@ -22,9 +22,9 @@ from typing import Any
 
 import trio
 
-from sim.wire.http.body import BODY_MAX
 from sim.wire.patience import within
 
+BODY_MAX = 3 * 1024 * 1024  # server.Config.MaxRequestBodyBytes
 HELD_MAX = 1 << 16  # bytes of a body before it is asked for
 # Bytes of a body that are read and thrown away.
 DISCARDED_MAX = 8 * BODY_MAX

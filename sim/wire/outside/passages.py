@@ -24,9 +24,9 @@ from sim.api.aggregation.delegation import NOT_REACHED, answered_headers
 from sim.api.auth.attributes import AccessAttributes
 from sim.kernel import OutsideRequest
 from sim.kernel.outside import DEADLINE_EXCEEDED
-from sim.wire.http.exchange import Response
-from sim.wire.outside_answers import AnswerReader, BrokenAnswer
-from sim.wire.outside_connections import (
+from sim.wire.exchange import Response
+from sim.wire.outside.answers import AnswerReader, BrokenAnswer
+from sim.wire.outside.connections import (
     BROKEN,
     UNREADABLE_ROOTS,
     Connection,

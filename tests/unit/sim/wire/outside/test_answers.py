@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from sim.wire.outside_answers import HEAD_MAX, AnswerReader, BrokenAnswer
+from sim.wire.outside.answers import HEAD_MAX, AnswerReader, BrokenAnswer
 
 BODY_MAX = 1000
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -19,7 +19,7 @@ from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.errors import InputError
 from sim.ident import NAMES
-from sim.scenario.check.soundness import Unsound, check, completed, parts_of, typed
+from sim.scenario.manifests.soundness import Unsound, check, completed, parts_of, typed
 from sim.scenario.read.source import Document
 from tests.unit.sim.api.golden_api import GOLDEN, route
 

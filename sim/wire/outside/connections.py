@@ -29,7 +29,7 @@ from sim.api.crd.urls import BadUrl, Url, parse_url
 from sim.api.dialing import DialError, joined, place_of
 from sim.api.schema.json_text import go_quote
 from sim.kernel import OutsideRequest
-from sim.wire.outside_answers import UNEXPECTED_EOF, AnswerReader, BrokenAnswer, Head
+from sim.wire.outside.answers import UNEXPECTED_EOF, AnswerReader, BrokenAnswer, Head
 from sim.wire.patience import within
 
 RECEIVE_BYTES = 1 << 16

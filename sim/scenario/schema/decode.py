@@ -19,9 +19,9 @@ import msgspec
 from msgspec import inspect
 
 from sim.errors import InputError, Problems, suggestion, suggestion_or_all
-from sim.scenario.read import schema
 from sim.scenario.read.source import Document, Path_, parts_of
-from sim.scenario.read.steps import Actions
+from sim.scenario.schema import sections
+from sim.scenario.schema.steps import Actions
 
 ERRORS_MAX = 200  # of one document
 HOMES_MAX = 10  # places of a field in a remedy; more places are no help
@@ -39,7 +39,7 @@ class Decoded:
     wrong
     """
 
-    scenario: schema.Scenario
+    scenario: sections.Scenario
     mended: tuple[Path_, ...]
 
     def touches(self, path: Path_) -> bool:
@@ -57,7 +57,7 @@ def decoded(document: Document, problems: Problems) -> Decoded:
     mended: list[Path_] = []
     for _ in range(ERRORS_MAX):
         try:
-            return Decoded(msgspec.convert(value, schema.Scenario), tuple(mended))
+            return Decoded(msgspec.convert(value, sections.Scenario), tuple(mended))
         except msgspec.ValidationError as error:
             problems.add(_located(document, str(error)))
             if not mended:
@@ -94,14 +94,14 @@ def _mend(value: dict[str, Any], text: str) -> Path_ | None:
 
 
 def _is_required(path: Sequence[str | int]) -> bool:
-    owner = _struct_at(schema.Scenario, path[:-1])
+    owner = _struct_at(sections.Scenario, path[:-1])
     fields = msgspec.structs.fields(owner) if owner else ()
     return any(field.encode_name == path[-1] and field.required for field in fields)
 
 
 def _type_of(path: Sequence[str | int]) -> inspect.Type:
     """The type of the value at a path into a scenario."""
-    at = inspect.type_info(schema.Scenario)
+    at = inspect.type_info(sections.Scenario)
     for part in path:
         at = _inside(at, part)
     return at
@@ -152,14 +152,14 @@ def _located(document: Document, text: str) -> InputError:
     message, remedy = found["message"], ""
     unknown = _UNKNOWN.match(message)
     if unknown:
-        owner, name = _struct_at(schema.Scenario, path), unknown["name"]
+        owner, name = _struct_at(sections.Scenario, path), unknown["name"]
         known = owner.__struct_encode_fields__ if owner else ()
         elsewhere = "" if name in Actions.__struct_encode_fields__ else _elsewhere(name)
         remedy = suggestion(name, known, elsewhere) or suggestion_or_all(name, known)
         place = document.key_place((*path, name))
         return InputError(f"unknown field {name!r}", place, remedy)
     if message.startswith("Invalid enum value"):
-        remedy = _choices(schema.Scenario, path)
+        remedy = _choices(sections.Scenario, path)
     elif message.startswith("Expected `array`, got"):
         remedy = "both bounds, as [29s, 60s]" if path[-1:] == ["within"] else "in brackets, as [a, b]"
     elif message.startswith("Expected `object`, got"):
@@ -172,8 +172,8 @@ def _located(document: Document, text: str) -> InputError:
         if name == "nodes":
             remedy = "nodes: {} is all of them"
         elif name == "how":
-            remedy = _choices(schema.Scenario, [*path, name])
-        elif _struct_at(schema.Scenario, path) is schema.Expectation:
+            remedy = _choices(sections.Scenario, [*path, name])
+        elif _struct_at(sections.Scenario, path) is sections.Expectation:
             remedy = "a name says what is expected, in any words"
     return document.error(tuple(path), _plainly(message), remedy)
 
@@ -192,7 +192,7 @@ def _mapping_at(path: Sequence[str | int]) -> str:
     """A remedy at a place that needs a mapping: the fields of the mapping."""
     if path[-2:-1] == ["taints"]:
         return "as {key: k, value: v, effect: NoExecute}"
-    owner = _struct_at(schema.Scenario, path)
+    owner = _struct_at(sections.Scenario, path)
     return f"it has the fields {', '.join(owner.__struct_encode_fields__)}" if owner else ""
 
 
@@ -221,7 +221,7 @@ def _struct_at(kind: Any, path: Sequence[str | int]) -> Any:
 
 def _elsewhere(name: str) -> str:
     """The remedy for a field that is known at a few other places: the outermost ones."""
-    homes = [*dict.fromkeys(_homes(schema.Scenario, name, ()))]
+    homes = [*dict.fromkeys(_homes(sections.Scenario, name, ()))]
     outermost = [".".join(home) for home in homes if len(home) == min(map(len, homes))]
     return f"it belongs in {' or '.join(outermost)}" if 0 < len(outermost) <= HOMES_MAX else ""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sim.app.cli.main import main
-from sim.app.printed import json_line, visible
+from sim.app.process.printed import json_line, visible
 
 SCENARIO = r"""
 apiVersion: orrery.dev/v1

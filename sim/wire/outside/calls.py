@@ -27,8 +27,8 @@ import trio
 
 from sim.kernel import Gate, OutsideAnswer, OutsideRequest
 from sim.kernel.outside import ANSWERED, DEADLINE_EXCEEDED, failed
-from sim.wire.outside_answers import AnswerReader
-from sim.wire.outside_connections import (
+from sim.wire.outside.answers import AnswerReader
+from sim.wire.outside.connections import (
     UNREADABLE_ROOTS,
     Connection,
     NotReached,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sim.api.types import Obj
-from sim.client.rest.client import PATCH_TYPES
+from sim.client.client import PATCH_TYPES
 
 if TYPE_CHECKING:
     from sim.api.types import Request
-    from sim.client.rest.client import Client
+    from sim.client.client import Client
 
 
 def status_request(client: Client, pod: Obj, body: Obj) -> Request:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import trio
 import trio.testing
 
-from sim.wire.http.body import BODY_MAX
-from sim.wire.http.exchange import DISCARDED_MAX, HELD_MAX, Body
+from sim.wire.exchange import BODY_MAX, DISCARDED_MAX, HELD_MAX, Body
 
 
 async def test_body_holds_little_until_it_is_asked_for() -> None:

@@ -1,0 +1,1 @@
+"""The process of the command: its output, interrupts, memory and pages, without a cluster."""

@@ -1,0 +1,1 @@
+"""Requests to real servers outside: connections, answers, calls, and passages as they come."""
