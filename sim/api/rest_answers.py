@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from sim.api.go.media_types import parse_media_type
 from sim.api.schema.json_text import go_quote, syntax_error
 from sim.api.types import Json, Obj
 
@@ -42,33 +43,15 @@ def read_answer(code: int, content_type: str, body: bytes, load_yaml: LoadYaml) 
     content_type: "" if the answer has none
     load_yaml: reads a body that does not begin as JSON; raises ValueError
     """
-    problem = _media_problem(content_type)
+    problem = parse_media_type(content_type)[1] if content_type else ""
     if problem:
-        return None, f"Internal error occurred: mime: {problem}"
+        return None, f"Internal error occurred: {problem}"
     if not OK <= code <= PARTIAL:
         return None, _refused(code, content_type, body, load_yaml)
     if not body:
         shown = f"status code: {code} and content type: {content_type or JSON}"
         return None, f"0-length response with {shown}"
     return _parsed(body, load_yaml)
-
-
-def _media_problem(content_type: str) -> str:
-    """What is wrong with a media type, "" if nothing is (golang mime.ParseMediaType)."""
-    if not content_type:
-        return ""
-    kind, slash, sub = content_type.partition(";")[0].strip().partition("/")
-    if not kind or not _is_token(kind[0]):
-        return "no media type"
-    if not all(map(_is_token, kind)) or not slash:
-        return "" if not slash and all(map(_is_token, kind)) else "expected slash after first token"
-    if not sub or not _is_token(sub[0]):
-        return "expected token after slash"
-    return "" if all(map(_is_token, sub)) else "unexpected content after media subtype"
-
-
-def _is_token(char: str) -> bool:
-    return char.isascii() and char.isprintable() and char not in ' ()<>@,;:\\"/[]?='
 
 
 def _refused(code: int, content_type: str, body: bytes, load_yaml: LoadYaml) -> str:

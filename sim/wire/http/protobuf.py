@@ -14,22 +14,25 @@ Differs  fields newer than the schema are dropped; bytes that must be JSON and a
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from math import isfinite
 from struct import unpack
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from sim.api.protobuf.numbers import numbers, short_name
+from sim.api.protobuf.numbers import Column, numbers, short_name
 from sim.api.schema.field_schemas import JSON_SCHEMA, SchemaNode, schema_of, schema_of_kind
 from sim.units import NANO, SECOND, format_micro_time, format_time
 
 MAGIC = b"k8s\x00"
 DEPTH_MAX = 64  # schemas nest about 20 deep
 FIELDS_MAX = 150_000  # an entry of a map is three: itself, its key and its value
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_VARINT, _FIXED64, _BYTES, _GROUP, _END_GROUP, _FIXED32 = 0, 1, 2, 3, 4, 5
+_READ = (_VARINT, _FIXED64, _BYTES, _FIXED32)
+_VARINT_BITS = 64
 _INT64, _INT32 = 1 << 63, 1 << 31
 # Unix seconds; YEAR_1_S is Go's zero time.
 YEAR_1_S, _YEAR_10000_S = -62_135_596_800, 253_402_300_800
@@ -41,6 +44,15 @@ class ProtobufError(Exception):
     """The body is no message of its kind."""
 
 
+class MessageError(ProtobufError):
+    """The message in a body is malformed, whose kind and version are known."""
+
+    def __init__(self, why: str, kind: str, version: str) -> None:
+        super().__init__(why)
+        self.kind = kind
+        self.version = version
+
+
 class ProtobufTooLarge(ProtobufError):
     """The body has more fields than are read."""
 
@@ -49,17 +61,32 @@ class ProtobufTooLarge(ProtobufError):
 _SAME_FIELDS = {("policy/v1beta1", "Eviction"): "v1"}
 
 
-def decode(body: bytes, upstream_group: str) -> Any:
-    """The object in a body; `upstream_group` of the kind it should be of.  Raises ProtobufError."""
+class Default(NamedTuple):
+    """What a body is that does not say what it is."""
+
+    api_version: str
+    kind: str
+
+
+def decode(body: bytes, upstream_group: str, default: Default = Default("", "")) -> Any:
+    """The object in a body; `upstream_group` of the kind it should be of.
+
+    Of a kind that is not known it has only apiVersion and kind, by which its decoder refuses it.
+    Raises ProtobufError, and MessageError for what is inside of the envelope.
+    """
+    if not body:
+        raise ProtobufError("empty data")
     if not body.startswith(MAGIC):
         raise ProtobufError(
             "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
         )
-    return _Reader(FIELDS_MAX).envelope(body[len(MAGIC) :], upstream_group)
+    if body == MAGIC:
+        raise ProtobufError("empty body")
+    return _Reader(FIELDS_MAX).envelope(body[len(MAGIC) :], upstream_group, default)
 
 
-def _unknown(kind: str, api_version: str) -> str:
-    return f'no kind "{kind}" is known for version "{api_version}"'
+_ENVELOPE = {1: "TypeMeta", 2: "Raw", 3: "ContentEncoding", 4: "ContentType"}
+_TYPE_META = {1: "APIVersion", 2: "Kind"}
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -73,8 +100,12 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value & (2 * _INT64 - 1), at
         shift += 7
-        if shift >= 64:
+        if shift >= _VARINT_BITS:
             raise ProtobufError("proto: integer overflow")
+
+
+def _wrong_wire(wire: int, field: str) -> ProtobufError:
+    return ProtobufError(f"proto: wrong wireType = {wire} for field {field}")
 
 
 def _bytes(value: int | bytes) -> bytes:
@@ -101,46 +132,108 @@ class _Reader:
     def __init__(self, left: int) -> None:
         self._left = left
 
-    def envelope(self, data: bytes, upstream_group: str) -> Any:
-        api_version, kind, raw = "", "", b""
-        for number, value in self._fields(data):
-            if number == 1 and isinstance(value, bytes):
-                meta = {n: _text(v) for n, v in self._fields(value) if isinstance(v, bytes)}
-                api_version, kind = meta.get(1, ""), meta.get(2, "")
-            elif number == 2 and isinstance(value, bytes):
-                raw = value
+    def envelope(self, data: bytes, upstream_group: str, default: Default) -> Any:
+        parts: dict[int, bytes] = {}
+        meta: dict[int, bytes] = {}
+        for number, wire, value in self._fields(data, "Unknown", _ENVELOPE):
+            if number not in _ENVELOPE:
+                continue
+            if wire != _BYTES:
+                raise _wrong_wire(wire, _ENVELOPE[number])
+            parts[number] = _bytes(value)
+            if number == 1:
+                meta |= self._type_meta(parts[number])
+        api_version, kind = _text(meta.get(1, b"")), _text(meta.get(2, b"")) or default.kind
+        if not api_version or api_version.count("/") > 1:
+            api_version = default.api_version
         version = api_version.rpartition("/")[2]
+        made = {"apiVersion": api_version, "kind": kind}
         try:
             node = schema_of_kind(upstream_group, _SAME_FIELDS.get((api_version, kind), version), kind)
         except KeyError:
-            raise ProtobufError(_unknown(kind, api_version)) from None
+            return made
         if short_name(node.name) not in numbers():
-            raise ProtobufError(_unknown(kind, api_version))
-        return {"apiVersion": api_version, "kind": kind, **self._message(node, node.name, raw, 0)}
+            return made
+        try:
+            return made | self._message(node, node.name, parts.get(2, b""), 0)
+        except ProtobufTooLarge:
+            raise
+        except ProtobufError as error:
+            raise MessageError(str(error), kind, version) from None
 
-    def _fields(self, data: bytes) -> Iterator[tuple[int, int | bytes]]:
-        """Field numbers and values of one message."""
+    def _type_meta(self, data: bytes) -> dict[int, bytes]:
+        found = {}
+        for number, wire, value in self._fields(data, "TypeMeta", _TYPE_META):
+            if number in _TYPE_META:
+                if wire != _BYTES:
+                    raise _wrong_wire(wire, _TYPE_META[number])
+                found[number] = _bytes(value)
+        return found
+
+    def _pairs(self, data: bytes) -> Iterator[tuple[int, int | bytes]]:
+        """Field numbers and values of a message whose fields are read by their numbers only."""
+        for number, _, value in self._fields(data, "", ()):
+            yield number, value
+
+    def _fields(
+        self, data: bytes, message: str, known: Container[int]
+    ) -> Iterator[tuple[int, int, int | bytes]]:
+        """Field numbers, wire types and values of one message.
+
+        message: its name in errors; "" for the entry of a map, whose fields are not checked
+        known: the fields that the message has: their wire types are the caller's to check
+        """
         at, end = 0, len(data)
         while at < end:
             self._left -= 1
             if self._left < 0:
                 raise ProtobufTooLarge("too many fields")
             tag, at = _varint(data, at)
-            number, wire = tag >> 3, tag & 7
-            if wire == _VARINT:
-                value, at = _varint(data, at)
-                yield number, value
-                continue
-            if wire == _BYTES:
-                size, at = _varint(data, at)
-            elif wire in (_FIXED64, _FIXED32):
-                size = 8 if wire == _FIXED64 else 4
+            number, wire = (tag >> 3) % (2 * _INT32), tag & 7
+            if message and wire == _END_GROUP:
+                raise ProtobufError(f"proto: {message}: wiretype end group for non-group")
+            if message and not 0 < number < _INT32:
+                shown = number - 2 * _INT32 if number else 0
+                raise ProtobufError(f"proto: {message}: illegal tag {shown} (wire type {tag})")
+            value: int | bytes = b""
+            if number not in known or wire in _READ:
+                value, at = self._any(data, at, wire)
+            yield number, wire, value
+
+    def _any(self, data: bytes, at: int, wire: int) -> tuple[int | bytes, int]:
+        """The value of a field, and where it ends; b"" for a group."""
+        if wire == _VARINT:
+            return _varint(data, at)
+        if wire == _GROUP:
+            return b"", self._after_group(data, at)
+        if wire == _END_GROUP:
+            raise ProtobufError("proto: unexpected end of group")
+        if wire == _BYTES:
+            size, at = _varint(data, at)
+            if size >= _INT64:
+                raise ProtobufError("proto: negative length found during unmarshaling")
+        elif wire in (_FIXED64, _FIXED32):
+            size = 8 if wire == _FIXED64 else 4
+        else:
+            raise ProtobufError(f"proto: illegal wireType {wire}")
+        if at + size > len(data):
+            raise ProtobufError("unexpected EOF")
+        return data[at : at + size], at + size
+
+    def _after_group(self, data: bytes, at: int) -> int:
+        """Where a group ends whose tag was read (skipGenerated)."""
+        depth = 1
+        while depth:
+            self._left -= 1
+            if self._left < 0:
+                raise ProtobufTooLarge("too many fields")
+            tag, at = _varint(data, at)
+            wire = tag & 7
+            if wire in (_GROUP, _END_GROUP):
+                depth += 1 if wire == _GROUP else -1
             else:
-                raise ProtobufError(f"illegal wireType {wire}")
-            if at + size > end:
-                raise ProtobufError("unexpected EOF")
-            yield number, data[at : at + size]
-            at += size
+                _, at = self._any(data, at, wire)
+        return at
 
     def _message(self, node: SchemaNode, name: str, data: bytes, depth: int) -> dict[str, Any]:
         """A message with the schema `node`; `name` selects its field numbers."""
@@ -148,18 +241,24 @@ class _Reader:
             raise ProtobufError("exceeded max depth")
         table = numbers().get(short_name(name), {})
         made: dict[str, Any] = {}
-        for number, value in self._fields(data):
+        for number, wire, value in self._fields(data, name.rpartition(".")[2], table):
             column = table.get(number)
             if column is None:
                 continue
-            if column.inline:
-                made |= self._message(node, column.inline, _bytes(value), depth + 1)
-                continue
-            below = node.properties.get(column.field)
+            below = node if column.inline else node.properties.get(column.field)
             if below is None:
                 continue
-            if below.type == "array" and below.items is not None:
-                made.setdefault(column.field, []).append(self._value(below.items, value, depth))
+            many = below.type == "array" and below.items is not None and not column.inline
+            item = below.items if many and below.items is not None else below
+            packed = many and item.type in _PACKED and wire == _BYTES
+            if wire != _wire_of(item, column) and not packed:
+                raise _wrong_wire(wire, _go_name(column, node))
+            if column.inline:
+                made |= self._message(node, column.inline, _bytes(value), depth + 1)
+            elif packed:
+                made.setdefault(column.field, []).extend(_unpacked(item, _bytes(value)))
+            elif many:
+                made.setdefault(column.field, []).append(self._value(item, value, depth))
             elif below.type == "map" and below.values is not None:
                 key, entry = self._entry(below.values, _bytes(value), depth)
                 made.setdefault(column.field, {})[key] = entry
@@ -170,25 +269,25 @@ class _Reader:
         return made
 
     def _entry(self, node: SchemaNode, data: bytes, depth: int) -> tuple[str, Any]:
-        parts = dict(self._fields(data))
+        parts = dict(self._pairs(data))
         absent: int | bytes = 0 if node.type in ("boolean", "integer") else b""
         return _text(parts.get(1, b"")), self._value(node, parts.get(2, absent), depth)
 
     def _value(self, node: SchemaNode, value: int | bytes, depth: int) -> Any:
         special = _SPECIAL.get(node.name.rpartition(".")[2])
         if special is not None and node.name.startswith("io.k8s.apimachinery."):
-            return special(dict(self._fields(_bytes(value))))
+            return special(dict(self._pairs(_bytes(value))))
         if node.type in ("object", "map"):
             return self._message(node, node.name, _bytes(value), depth + 1)
         if node.type == "any":
-            return _json(dict(self._fields(_bytes(value))))
+            return _json(dict(self._pairs(_bytes(value))))
         if node.type.startswith("schema-or-"):
             return self._schema_or_other(node.type, _bytes(value), depth)
         if node.type == "number":
             return _double(_bytes(value))
         # As a map's value: a message of its own.
         if node.type == "array" and node.items is not None:
-            entries = self._fields(_bytes(value))
+            entries = self._pairs(_bytes(value))
             return [self._value(node.items, entry, depth + 1) for number, entry in entries if number == 1]
         if node.type == "boolean":
             return bool(_signed(value))
@@ -199,7 +298,7 @@ class _Reader:
     def _schema_or_other(self, kind: str, data: bytes, depth: int) -> Any:
         """A JSON schema, or what may be in its place: a boolean, schemas, or names."""
         node = schema_of(JSON_SCHEMA)
-        fields = list(self._fields(data))
+        fields = list(self._pairs(data))
         one = 2 if kind == "schema-or-bool" else 1
         for number, value in fields:
             if number == one:
@@ -210,6 +309,49 @@ class _Reader:
         if kind == "schema-or-names":
             return [_text(value) for value in rest]
         return [self._message(node, node.name, value, depth + 1) for value in rest]
+
+
+# --- fields -----------------------------------------------------------------------------------------
+
+_PACKED = ("integer", "boolean")  # types whose lists may be one field
+
+
+def _wire_of(node: SchemaNode, column: Column) -> int:
+    """The wire type that a field must have."""
+    if column.inline or column.wrapped or node.name:
+        return _BYTES
+    if node.type in _PACKED:
+        return _VARINT
+    return _FIXED64 if node.type == "number" else _BYTES
+
+
+def _unpacked(node: SchemaNode, data: bytes) -> list[int | bool]:
+    """The values of a list of numbers that is one field."""
+    found: list[int | bool] = []
+    at = 0
+    while at < len(data):
+        value, at = _varint(data, at)
+        number = _signed(value, _INT32 if node.format == "int32" else _INT64)
+        found.append(bool(number) if node.type == "boolean" else number)
+    return found
+
+
+# The words that Go writes in capitals at the begin of a name; elsewhere JSON does it too.
+_INITIALS = re.compile(
+    r"^(?:api|aws|ca|cidr|csi|dns|fc|fs|gce|gid|grpc|http|https|id|io|ip|iqn|iscsi|nfs|os|rbd|se|tcp|tls|tty|uid|url)"
+    r"(?=[A-Z]|s?$)"
+)
+
+
+def _go_name(column: Column, node: SchemaNode) -> str:
+    """The name of a field in Go, from its name in JSON."""
+    if column.inline:
+        return column.inline.rpartition(".")[2]
+    if column.field == "metadata":
+        meta = node.properties["metadata"].name.rpartition(".")[2]
+        return meta if meta in ("ObjectMeta", "ListMeta") else "Metadata"
+    name = _INITIALS.sub(lambda found: found[0].upper(), column.field)
+    return name[:1].upper() + name[1:]
 
 
 # --- types with forms of their own, from the fields of their messages -----------------------------

@@ -271,7 +271,14 @@ def test_yaml_is_printed_as_upstream_prints_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["text/plain", "application/json,application/yaml", N.media_protobuf + "x"]
+    "content",
+    [
+        "text/plain",
+        "application/json,application/yaml",
+        N.media_protobuf + "x",
+        f"{JSON};a",
+        f"{JSON};a=b;a=b",
+    ],
 )
 def test_a_body_of_an_unknown_type_is_415(content: str) -> None:
     with pytest.raises(BadBody) as caught:
@@ -280,7 +287,15 @@ def test_a_body_of_an_unknown_type_is_415(content: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", JSON, N.media_merge_patch.title(), f"{N.media_merge_patch}, {JSON}", "text/plain"]
+    "content",
+    [
+        "",
+        JSON,
+        N.media_merge_patch.title(),
+        f"{N.media_merge_patch}, {JSON}",
+        "text/plain",
+        f"{N.media_merge_patch} ;a=b",
+    ],
 )
 def test_a_patch_of_an_unknown_type_is_415(content: str) -> None:
     with pytest.raises(BadBody) as caught:

@@ -13,7 +13,7 @@ from sim.api.protobuf.numbers import numbers, short_name
 from sim.api.schema.field_schemas import SchemaNode, schema_of_kind
 from sim.api.schema.scheme import Scheme
 from sim.ident import NAMES
-from sim.wire.http.protobuf import MAGIC, ProtobufError, decode
+from sim.wire.http.protobuf import MAGIC, Default, MessageError, ProtobufError, decode
 from sim.wire.http.protobuf_encode import encode, frame
 
 
@@ -82,7 +82,6 @@ def test_bytes_become_base64_and_negative_numbers_stay() -> None:
     [
         b"",
         b"{}",
-        body("v1", "Nope", b""),
         body("v1", "Secret", b"\x0a\x7f"),
         body("v1", "Secret", b"\x0b"),
         body("v1", "Secret", b"\xff" * 12),
@@ -92,6 +91,72 @@ def test_bytes_become_base64_and_negative_numbers_stay() -> None:
 def test_what_is_no_message_of_its_kind_is_refused(broken: bytes) -> None:
     with pytest.raises(ProtobufError):
         decode(broken, "")
+
+
+SECRET = put(1, put(1, "v1") + put(2, "Secret"))
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        (b"", "empty data"),
+        (MAGIC, "empty body"),
+        (b"k8s", "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"),
+        (MAGIC + put(1, 7), "proto: wrong wireType = 0 for field TypeMeta"),
+        (MAGIC + put(1, put(1, 7)), "proto: wrong wireType = 0 for field APIVersion"),
+        (MAGIC + SECRET + put(2, 7), "proto: wrong wireType = 0 for field Raw"),
+        (MAGIC + SECRET + put(3, 7), "proto: wrong wireType = 0 for field ContentEncoding"),
+        (MAGIC + SECRET + put(4, 7), "proto: wrong wireType = 0 for field ContentType"),
+        (MAGIC + SECRET + b"\x00", "proto: Unknown: illegal tag 0 (wire type 0)"),
+        (MAGIC + SECRET + b"\x4c", "proto: Unknown: wiretype end group for non-group"),
+        (MAGIC + SECRET + b"\x4b", "unexpected EOF"),
+        (MAGIC + SECRET + b"\x4e", "proto: illegal wireType 6"),
+        (MAGIC + b"\x0a\x7f", "unexpected EOF"),
+        (MAGIC + b"\x0a" + varint(1 << 63), "proto: negative length found during unmarshaling"),
+        (MAGIC + b"\x0a" + b"\xff" * 11, "proto: integer overflow"),
+    ],
+)
+def test_broken_envelope_is_refused_in_gos_words(broken: bytes, why: str) -> None:
+    with pytest.raises(ProtobufError) as found:
+        decode(broken, "")
+    assert str(found.value) == why
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (put(1, 7), "proto: wrong wireType = 0 for field ObjectMeta"),
+        (put(1, put(5, 7)), "proto: wrong wireType = 0 for field UID"),
+        (put(5, "x"), "proto: wrong wireType = 2 for field Immutable"),
+        (b"\x0b", "proto: wrong wireType = 3 for field ObjectMeta"),
+        (b"\x00", "proto: Secret: illegal tag 0 (wire type 0)"),
+        (b"\x0c", "proto: Secret: wiretype end group for non-group"),
+        (b"\x0a\x7f", "unexpected EOF"),
+    ],
+)
+def test_broken_message_is_refused_with_its_kind(message: bytes, why: str) -> None:
+    with pytest.raises(MessageError) as found:
+        decode(body("v1", "Secret", message), "")
+    assert (str(found.value), found.value.kind, found.value.version) == (why, "Secret", "v1")
+
+
+def test_envelope_without_kind_or_version_takes_those_of_the_request() -> None:
+    default = Default("v1", "Secret")
+    wanted = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}}
+    message = put(2, put(1, put(1, "x")))
+    for sent in (b"", put(1, ""), put(1, put(1, "v1")), put(1, put(2, "Secret")), put(1, put(1, "a/b/c"))):
+        assert decode(MAGIC + sent + message, "", default) == wanted
+    parts = put(1, put(1, "v1")) + put(1, put(2, "Secret"))
+    assert decode(MAGIC + parts + message + b"\x4b\x4c" + put(3, "gzip"), "") == wanted
+
+
+def test_numbers_of_a_list_may_be_one_field() -> None:
+    """Go reads lists of numbers in both forms."""
+    kind = {"apiVersion": "v1", "kind": "Pod"}
+    for groups in (put(4, 3) + put(4, 5), put(4, varint(3) + varint(5))):
+        spec = put(2, put(14, groups))
+        wanted = {"securityContext": {"supplementalGroups": [3, 5]}}
+        assert decode(body("v1", "Pod", spec), "") == kind | {"spec": wanted}
 
 
 @settings(max_examples=200, deadline=None)
