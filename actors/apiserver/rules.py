@@ -38,7 +38,7 @@ from sim.api.crd import objects as custom_objects
 from sim.api.crd.served import CustomResource
 from sim.api.generated_names import generated_name
 from sim.api.kinds.common.errors import Errors
-from sim.api.kinds.common.sent import as_judged, as_sent
+from sim.api.kinds.common.sent import as_judged, as_sent, with_differences
 from sim.api.kinds.conversion import form_of
 from sim.api.kinds.defaults import apply_defaults, with_gated_defaults
 from sim.api.kinds.kind import CONNECTING
@@ -424,8 +424,15 @@ def _errors(call: Call, obj: Obj, old: Obj | None) -> Errors:
     if old is None:
         errors = validate_create(call.resource, obj, call.registry.gates)
     else:
-        errors = validate_update(call.resource, obj, old, call.subresource, call.registry.gates)
+        judge = partial(_update_errors, call, old)
+        errors = judge(obj)
+        if errors and call.sent is not None:
+            errors = with_differences(errors, obj, call.sent, judge)
     return as_sent(errors, call.sent) if errors and call.sent is not None else errors
+
+
+def _update_errors(call: Call, old: Obj, obj: Obj) -> Errors:
+    return validate_update(call.resource, obj, old, call.subresource, call.registry.gates)
 
 
 def _custom_errors(call: Call, obj: Obj, old: Obj | None) -> Errors:

@@ -12,6 +12,7 @@ Differs  the first search for equal items begins at the front; upstream's progra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from sim.api.go.internal import as_internal
@@ -79,6 +80,7 @@ class Node:
         return bool(self.below) or _is_open(self.kind, self.old, self.new)
 
 
+@lru_cache(maxsize=1024)
 def form_of(kind: str) -> str:
     """What a type is: "pointer", "list", "map", "struct" or "leaf"."""
     if kind == "resource.Quantity":

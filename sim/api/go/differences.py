@@ -4,7 +4,8 @@ Turns two values of a Go type into text: fields that differ are marked with "-" 
 neighbours are shown in short, and the others are counted.
 
 Mirrors  go-cmp v0.5.6 cmp/report_compare.go, cmp/report_reflect.go.
-Differs  texts of 64 letters or more, and lists of numbers, are not shown in parts.
+Differs  texts of 64 letters or more, and lists of numbers, are not shown in parts; of records that
+         differ in a row, at most `ROW_MAX` are shown, and the others counted.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from sim.api.go.printing import QUANTITY, time_text
 from sim.units import go_quote, quantity_parts, quantity_text
 
 CONTEXT = 2  # equal records before and behind those that differ
+ROW_MAX = 500  # upstream has no bound, and needs seconds for 20,000
 PRESETS = 6  # more and more words, while both sides look alike
 WORDS_MAX = 16
 _BOTH, _SAME, _OLD, _NEW = "", " ", "-", "+"  # what is shown of a pair
@@ -100,9 +102,10 @@ def _records(node: Node, way: _Way) -> Text:
         if shown >= most:
             rest = [a + b for a, b in zip(rest, _counts(group), strict=True)]
         elif group[0].differ:
-            for below in group:
+            for below in group[:ROW_MAX]:
                 list_ += _changed(node, below, way)
             shown += len(group)
+            rest = [a + b for a, b in zip(rest, _counts(group[ROW_MAX:]), strict=True)]
         else:
             list_ += _context(node, group, way, at > 0, at < len(groups) - 1)
     if any(rest):

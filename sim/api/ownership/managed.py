@@ -447,6 +447,8 @@ _RESET = {
     ("prioritylevelconfigurations", "status"): _METADATA_SPEC,
     ("volumeattachments", "status"): _METADATA_SPEC,
     ("customresourcedefinitions", "status"): _METADATA_SPEC,
+    # A main write may set it while the feature is off, and does not own it.
+    ("networkpolicies", ""): _STATUS,
     ("certificatesigningrequests", ""): of_paths(("spec",), ("status",)),
     ("certificatesigningrequests", "status"): of_paths(("spec",), ("status", "conditions")),
     ("certificatesigningrequests", "approval"): of_paths(("spec",), ("status", "certificate")),

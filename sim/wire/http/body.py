@@ -191,7 +191,8 @@ def _from_protobuf(names: Names, target: Target, raw: bytes) -> bytes:
     group = target.resource.upstream_group
     sub = target.resource.subresource(target.subresource) if target.subresource else None
     if deletes:
-        group, kind, api_version = "", "DeleteOptions", "v1"  # or in the group version of the request
+        # They may be in the group version of the request too.
+        group, kind, api_version = "", "DeleteOptions", "v1"
     elif sub is not None and sub.group:
         group, api_version = names.upstream_group(sub.group), f"{sub.group}/{sub.version}"
     try:

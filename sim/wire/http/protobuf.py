@@ -45,7 +45,7 @@ class ProtobufError(Exception):
 
 
 class MessageError(ProtobufError):
-    """The message in a body is malformed, whose kind and version are known."""
+    """The message in a body is malformed; its kind and version are known."""
 
     def __init__(self, why: str, kind: str, version: str) -> None:
         super().__init__(why)
@@ -171,7 +171,7 @@ class _Reader:
         return found
 
     def _pairs(self, data: bytes) -> Iterator[tuple[int, int | bytes]]:
-        """Field numbers and values of a message whose fields are read by their numbers only."""
+        """Field numbers and values of a message, read without its types."""
         for number, _, value in self._fields(data, "", ()):
             yield number, value
 
@@ -180,7 +180,7 @@ class _Reader:
     ) -> Iterator[tuple[int, int, int | bytes]]:
         """Field numbers, wire types and values of one message.
 
-        message: its name in errors; "" for the entry of a map, whose fields are not checked
+        message: its name in errors; "" for the entry of a map, in which fields are not checked
         known: the fields that the message has: their wire types are the caller's to check
         """
         at, end = 0, len(data)
@@ -221,7 +221,7 @@ class _Reader:
         return data[at : at + size], at + size
 
     def _after_group(self, data: bytes, at: int) -> int:
-        """Where a group ends whose tag was read (skipGenerated)."""
+        """Where a group ends, from behind its first tag (skipGenerated)."""
         depth = 1
         while depth:
             self._left -= 1
@@ -311,9 +311,9 @@ class _Reader:
         return [self._message(node, node.name, value, depth + 1) for value in rest]
 
 
-# --- fields -----------------------------------------------------------------------------------------
+# --- fields ---------------------------------------------------------------------------------------
 
-_PACKED = ("integer", "boolean")  # types whose lists may be one field
+_PACKED = ("integer", "boolean")  # a list of these may be one field
 
 
 def _wire_of(node: SchemaNode, column: Column) -> int:

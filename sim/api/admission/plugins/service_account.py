@@ -51,8 +51,8 @@ class ServiceAccount:
 
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
         """The object as the plugin changes it, or the refusal."""
-        if is_mirror(self._names, obj):
-            return obj
+        if is_mirror(self._names, obj):  # not changed, but refused before it is validated
+            return self.validate(attributes, obj, view) or obj
         spec = obj.get("spec") or {}
         name = spec.get("serviceAccountName") or self._names.default_service_account
         account = view.get("serviceaccounts", attributes.namespace, name)

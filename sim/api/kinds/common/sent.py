@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -30,6 +31,7 @@ _TELLING_IN = {
     "storageclasses": re.compile(r"parameters"),
     "configmaps": re.compile(r"data|binaryData"),
     "secrets": re.compile(r"data"),
+    "persistentvolumeclaims": re.compile(r"spec\.(?:accessModes|resources\.requests)"),
     "customresourcedefinitions": re.compile(r".*\.dependencies"),
 }
 _QUANTITY = re.compile(
@@ -47,6 +49,23 @@ def as_judged(plural: str, obj: Obj, sent: Sent | None) -> Obj:
     telling = [path for path in sent.emptied if pattern.fullmatch(path)] if sent is not None else []
     made: Obj = _with_empty(obj, _tree(telling)) if telling else obj
     return made
+
+
+def with_differences(errors: Errors, obj: Obj, sent: Sent, judge: Callable[[Obj], Errors]) -> Errors:
+    """The errors with the empty lists and maps of the body in the differences that they print.
+
+    judge: gives the errors of an object; rules take an empty list for none, the text does not
+    """
+    if not sent.emptied or not any("\n" in error.detail for error in errors):
+        return errors
+    again = [error for error in judge(_with_empty(obj, _tree(sorted(sent.emptied)))) if "\n" in error.detail]
+    texts = {error.field: error.detail for error in again}
+    return [
+        msgspec.structs.replace(error, detail=texts.get(error.field, error.detail))
+        if "\n" in error.detail
+        else error
+        for error in errors
+    ]
 
 
 def as_sent(errors: Errors, sent: Sent) -> Errors:

@@ -130,7 +130,7 @@ def _validate_update(new: Obj, old: Obj, gates: Collection[str] = ()) -> Errors:
         ((s.get("resources") or {}).get("requests") or {}).get("storage", "0") for s in (spec, before)
     )
     resources = spec.get("resources") or {}
-    if get_in(new, ("status", "phase")) == "Bound" and resources.get("requests"):
+    if get_in(new, ("status", "phase")) == "Bound" and resources.get("requests") is not None:
         now["resources"] = {**resources, "requests": {**resources["requests"], "storage": floor}}
     if was != now:
         changes = difference("core.PersistentVolumeClaimSpec", was, now)

@@ -138,6 +138,14 @@ def test_an_unknown_account_is_refused():
     )
 
 
+def test_mirror_pod_with_an_account_is_refused_before_it_is_validated():
+    """The plugin changes no mirror pod, and judges it at once (serviceaccount: Admit)."""
+    mirror = pod(serviceAccountName="default")
+    mirror["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
+    denial = denied(asks("pods"), mirror)
+    assert denial.message.endswith("a mirror pod may not reference service accounts")
+
+
 def test_pods_of_one_template_share_their_admitted_spec():
     plugins, view, shared = chain(), FakeView(), pod()["spec"]
     a, b = (

@@ -3,7 +3,7 @@
 from sim.api.kinds.validation import validate_create
 from sim.api.schema.scheme import Scheme
 from sim.ident import NAMES
-from tests.unit.sim.api.golden_api import Api
+from tests.unit.sim.api.golden_api import Api, whole
 
 N = NAMES["kubernetes"]
 
@@ -26,6 +26,29 @@ def test_exception_of_a_policy_must_lie_within_its_block():
     at = "spec.ingress[0].from[0].ipBlock.except"
     assert excepting("9.9.9.9/32", "1.2.3.0/24", "x", "y") == [f"{at}[0]", f"{at}[1]", f"{at}[2]"]
     assert excepting("::1/128") == [f"{at}[0]"]
+
+
+def test_status_of_a_policy_is_owned_by_no_main_write():
+    """GetResetFields names it, though PrepareForUpdate keeps it while the feature is off."""
+    api = Api()
+    policies = "/apis/networking.k8s.io/v1/namespaces/golden-ns/networkpolicies"
+    assert api.ask("POST", policies, {"metadata": {"name": "n"}, "spec": {"podSelector": {}}}).code == 201
+    condition = {
+        "type": "x", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2020-01-01T00:00:00Z",
+    }  # fmt: skip
+    status = {"conditions": [condition]}
+    applied = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "n"},
+        "status": status,
+    }
+    apply = "application/apply-patch+yaml"
+    assert api.ask("PATCH", f"{policies}/n?fieldManager=a", applied, apply).obj["status"] == {}
+    merge = "application/merge-patch+json"
+    patched = whole(api.ask("PATCH", f"{policies}/n?fieldManager=b", {"status": status}, merge))
+    assert patched["status"] == status
+    assert "f:status" not in str(patched["metadata"]["managedFields"])
 
 
 def test_status_of_a_policy_is_empty_after_every_write():
