@@ -51,6 +51,7 @@ from sim.api.verbs.call import (
 from sim.api.verbs.single import (
     Record,
     create_object,
+    of_group,
     reset_of,
     tidied,
     unsupported_patch,
@@ -252,6 +253,8 @@ class _Merge:
     def change(self, item: Item) -> Obj:
         call, resource = self.call, self.call.resource
         obj, record = _merged(call, resource, item.obj, item.managed, self.wanted)
+        if resource.rule == "events" and record is not item.managed:
+            record = of_group(record, resource)
         if obj is not item.obj:
             check_name(obj, call)
             revision = obj["metadata"].get("resourceVersion") or ""

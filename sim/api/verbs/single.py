@@ -406,10 +406,15 @@ def taken_over(call: Call, item: Item, wanted: Obj) -> Record:
     record = ownership.on_update(
         resource.schema, live, item.obj, shown, call.writer(), reset, versions_of(call)
     )
-    if resource.rule == "events" and record is not item.managed:
-        # Quirk: fields owned in the form of the other group cannot be converted, so they are lost.
-        return tuple(entry for entry in record if entry.api_version == resource.api_version)
-    return record
+    return of_group(record, resource) if resource.rule == "events" and record is not item.managed else record
+
+
+def of_group(record: Record, resource: Resource) -> Record:
+    """The owners of an event's fields after a write.
+
+    Quirk: fields owned in the form of the other group cannot be converted, so they are lost.
+    """
+    return tuple(entry for entry in record if entry.api_version == resource.api_version)
 
 
 def as_encoded(call: Call, obj: Obj) -> Obj:

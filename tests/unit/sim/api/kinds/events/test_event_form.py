@@ -61,3 +61,12 @@ def test_a_write_through_the_other_group_ends_what_was_owned_in_its_form() -> No
     patched = api.ask("PATCH", f"{CORE}/b", {"message": "x"}, "application/merge-patch+json")
     assert patched.item is not None
     assert [(m.api_version, m.fields) for m in patched.item.managed] == [("v1", {"f:message": {}})]
+
+
+def test_an_apply_through_the_other_group_ends_what_was_owned_in_its_form() -> None:
+    api = Api()
+    api.ask("POST", NEWER, NEW_EVENT)
+    applied = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "b", "labels": {"a": "b"}}}
+    reply = api.ask("PATCH", f"{CORE}/b?fieldManager=ap", applied, "application/apply-patch+yaml")
+    assert reply.item is not None
+    assert [(m.manager, m.api_version) for m in reply.item.managed] == [("ap", "v1")]
