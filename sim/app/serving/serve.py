@@ -2,7 +2,7 @@
 libraries.
 
 Turns a scenario and command-line arguments into a running cluster and its HTTP front; stops cleanly
-on SIGINT, SIGTERM and SIGHUP; writes a client configuration when it is ready, and a journal
+on SIGINT, SIGTERM and SIGHUP; writes a client configuration when its nodes are registered, and a journal
 (`sim.app.serving.journal`) while it runs.  `served` does this for a cluster that a library user
 runs.
 
@@ -18,7 +18,7 @@ import argparse
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from math import inf
 from pathlib import Path
@@ -45,6 +45,7 @@ from sim.app.serving.identities import (
 )
 from sim.app.serving.job_notes import tell_of_endless_jobs
 from sim.app.serving.journal import End, JournalFile, Session
+from sim.app.serving.registration import wait_for_nodes
 from sim.errors import InputError
 from sim.kernel import NEVER_US, Operation, Trace
 from sim.options.audit import BATCH
@@ -132,6 +133,14 @@ async def _main(
             tell_of_endless_jobs(cluster, plan)
             kernel.set_goal(NEVER_US)
             where, most = (arguments.host, arguments.port), arguments.max_connections
+            goes_on = True
+
+            async def ready() -> None:
+                # A client that virtual time waits for needs its configuration before the nodes.
+                nonlocal goes_on
+                if arguments.client_config and not arguments.wait_for_client:
+                    goes_on = await wait_for_nodes(cluster, signals)
+
             async with (
                 _discarded_unless_served(journal) as begun,
                 served(
@@ -143,6 +152,9 @@ async def _main(
                     most,
                     dict(arguments.service_address),
                     front_proxy=arguments.front_proxy,
+                    wait_for_client=arguments.wait_for_client,
+                    reaction=arguments.reaction,
+                    ready=ready,
                 ) as url,
             ):
                 begun.set()
@@ -151,8 +163,8 @@ async def _main(
                 if arguments.client_config is None and not known:
                     hint = "orrery: no user can log in (give --token-auth-file, or --client-config FILE to write a client configuration)"
                     print(hint, file=sys.stderr)
-                async for _ in signals:
-                    break
+                if goes_on:
+                    await anext(signals)
             end_us = kernel.outside_now_us()
             kernel.set_rate(inf)
             await kernel.run_until(end_us)
@@ -186,6 +198,7 @@ async def served(
     front_proxy: bool = False,
     wait_for_client: int = 0,
     reaction: float = 0,
+    ready: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
 ) -> AsyncIterator[str]:
     """Serve a running cluster to programs of any kind, and yield the URL.  Raises InputError.
 
@@ -201,6 +214,7 @@ async def served(
     wait_for_client: number of watches until which virtual time rests; 0: it passes at once
     reaction: real seconds for which virtual time rests after each request of a client outside, and
         after each event that it is given; 0: it does not rest
+    ready: waited for, while requests are answered, before client configurations are written
     """
     host, port = where
     cluster.kernel.set_rate(pace)
@@ -241,9 +255,10 @@ async def served(
             app = Application(front)
             await nursery.start(serve_at, app, listeners, context, connections_max, streams_max)
             url = f"https://{address}"
-            for token, each in with_token.items():
-                write_client_config(each.path, each.user(names), url, authority, token)
             with cluster.kernel.aside.on_threads():
+                await ready()
+                for token, each in with_token.items():
+                    write_client_config(each.path, each.user(names), url, authority, token)
                 yield url
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:

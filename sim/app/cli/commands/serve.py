@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sim.app.cli.commands.arguments import add_scenario, add_seed, check_outputs, count, whole
 from sim.app.profiles import PROFILES, settings_of
+from sim.units import SECOND, parse_duration_us
 
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 
 HOST_MAX = 253  # letters of a name: RFC 1035
+REACTION_MAX_S = 60
 PACE_MIN, PACE_MAX = 0.001, 1_000_000  # virtual seconds a real second
 
 
@@ -71,14 +73,32 @@ def add(commands: Commands) -> None:
         "--client-config",
         type=_client_configs,
         metavar="FILE",
-        help="write a client configuration of the administrator when ready; or several, as "
+        help="write a client configuration of the administrator when the nodes are registered, at most 10 real seconds later; or several, as "
         "admin=FILE,alice=FILE,bob+dev+ops=FILE (users alice, and bob in the groups dev and ops)",
     )
     serve.add_argument(
         "--token-auth-file", type=Path, metavar="FILE", help='further users: token,user,uid,"group1,group2"'
     )
+    _add_waits(serve)
     _add_limits(serve)
     serve.set_defaults(call=_serve)
+
+
+def _add_waits(serve: argparse.ArgumentParser) -> None:
+    serve.add_argument(
+        "--wait-for-client",
+        type=_watches,
+        default=0,
+        metavar="N",
+        help="let virtual time rest until clients have opened this number of watches; client configurations are written at once",
+    )
+    serve.add_argument(
+        "--reaction",
+        type=_reaction,
+        default=0.0,
+        metavar="0.2s",
+        help="let virtual time rest for this real time after each request of a client, and each event that it is given",
+    )
 
 
 def _add_limits(serve: argparse.ArgumentParser) -> None:
@@ -148,6 +168,22 @@ def _port(text: str) -> int:
 
 def _connections(text: str) -> int:
     return whole(text, 1, 1_000_000, "is no number of connections from 1 to 1000000")
+
+
+def _watches(text: str) -> int:
+    return whole(text, 0, 1_000_000, "is no number of watches from 0 to 1000000")
+
+
+def _reaction(text: str) -> float:
+    try:
+        seconds = parse_duration_us(text) / SECOND
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= REACTION_MAX_S:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no duration from 0s to {REACTION_MAX_S}s, such as 200ms"
+        )
+    return seconds
 
 
 def _service_address(text: str) -> tuple[str, tuple[str, int]]:
