@@ -2,8 +2,8 @@
 libraries.
 
 Turns a scenario and command-line arguments into a running cluster and its HTTP front; stops cleanly
-on SIGINT, SIGTERM and SIGHUP; writes a client configuration when its nodes are registered, and a journal
-(`sim.app.serving.journal`) while it runs.  `served` does this for a cluster that a library user
+on SIGINT, SIGTERM and SIGHUP; writes a client configuration when its nodes are registered, and a
+journal (`sim.app.serving.journal`) while it runs.  `served` does this for a cluster that a library user
 runs.
 
 Holds: virtual time begins at the present of the wall clock, so that ages are shown right (for the
@@ -224,15 +224,7 @@ async def served(
     everyone = {**tokens, **{token: each.user(names) for token, each in with_token.items()}}
     files = Files.read(cluster.options.authentication)
     authority = Authority(names.component("ca"))
-    manager = cluster.options.controller_manager
-    if not manager.root_ca_file:
-        cluster.kernel.gate.post("root-ca", authority.pem.decode(), lambda _: None)
-    if manager.service_account_private_key_file:
-        key = key_of_controllers(manager.service_account_private_key_file)
-        cluster.kernel.gate.post("key-of-controllers", key, lambda _: None)
-    # The journal holds these keys too, so that a replay signs the same certificates.
-    signing = signing_authorities(manager, names, authority.signing_pem)
-    cluster.kernel.gate.post("signing-authorities", signing, lambda _: None)
+    _post_keys(cluster, authority)
     hosts = tuple(dict.fromkeys((host, *LOCAL, names.apiserver_service)))
     trusted = authority.pem + files.client_ca + files.front_proxy_ca
     context = server_context(authority.server(hosts), trusted)
@@ -243,10 +235,7 @@ async def served(
         async with trio.open_nursery() as nursery:
             if (webhook := make_webhook(cluster)) is not None:
                 nursery.start_soon(webhook.run)
-            sender = OutsideSender(cluster.kernel.gate, cluster.receivers)
-            await nursery.start(sender.run)
-            settings = {ADDRESSES: {name: list(each) for name, each in service_addresses.items()}}
-            cluster.kernel.outside.begin(sender, settings)
+            await _begin_outside(cluster, nursery, service_addresses)
             cluster.clients.reaction_s = float(reaction)
             nursery.start_soon(cluster.clients.keep_reacting)
             if wait_for_client:
@@ -269,6 +258,29 @@ async def served(
         for listener in listeners:
             listener.socket.close()
         cluster.kernel.outside.end()
+
+
+def _post_keys(cluster: Cluster, authority: Authority) -> None:
+    """Hand the certificate and the keys of a server to its controllers."""
+    manager, gate = cluster.options.controller_manager, cluster.kernel.gate
+    if not manager.root_ca_file:
+        gate.post("root-ca", authority.pem.decode(), lambda _: None)
+    if manager.service_account_private_key_file:
+        key = key_of_controllers(manager.service_account_private_key_file)
+        gate.post("key-of-controllers", key, lambda _: None)
+    # The journal holds these keys too, so that a replay signs the same certificates.
+    signing = signing_authorities(manager, cluster.names, authority.signing_pem)
+    gate.post("signing-authorities", signing, lambda _: None)
+
+
+async def _begin_outside(
+    cluster: Cluster, nursery: trio.Nursery, service_addresses: Mapping[str, tuple[str, int]]
+) -> None:
+    """Send the cluster's calls of servers outside."""
+    sender = OutsideSender(cluster.kernel.gate, cluster.receivers)
+    await nursery.start(sender.run)
+    settings = {ADDRESSES: {name: list(each) for name, each in service_addresses.items()}}
+    cluster.kernel.outside.begin(sender, settings)
 
 
 async def _listening(host: str, port: int) -> Sequence[trio.SocketListener]:

@@ -31,18 +31,18 @@ spec:
 
 
 class Signals:
-    """Signals as a server hears them.  heard: those that have come"""
+    """Signals of a server.  sent: those that have come"""
 
-    def __init__(self, *heard: int) -> None:
-        self._heard = list(heard)
+    def __init__(self, *sent: int) -> None:
+        self._sent = list(sent)
 
     def __aiter__(self) -> AsyncIterator[int]:
         return self
 
     async def __anext__(self) -> int:
-        if not self._heard:
+        if not self._sent:
             await trio.sleep_forever()
-        return self._heard.pop()
+        return self._sent.pop()
 
 
 async def test_wait_ends_when_all_nodes_are_registered() -> None:
@@ -54,7 +54,7 @@ async def test_wait_ends_when_all_nodes_are_registered() -> None:
 
 
 async def test_wait_for_nodes_ends_with_a_signal() -> None:
-    async with Cluster(nodes=1) as cluster:  # whose virtual time does not pass
+    async with Cluster(nodes=1) as cluster:  # virtual time does not pass
         assert not await wait_for_nodes(cluster, Signals(signal.SIGINT))
 
 
