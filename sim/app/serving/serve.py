@@ -3,8 +3,8 @@ libraries.
 
 Turns a scenario and command-line arguments into a running cluster and its HTTP front; stops cleanly
 on SIGINT, SIGTERM and SIGHUP; writes a client configuration when its nodes are registered, and a
-journal (`sim.app.serving.journal`) while it runs.  `served` does this for a cluster that a library user
-runs.
+journal (`sim.app.serving.journal`) while it runs.  `served` does this for a cluster that a
+library user runs.
 
 Holds: virtual time begins at the present of the wall clock, so that ages are shown right (for the
 library, at the instant that its user chooses).  Actions of clients enter only through the gate.
@@ -240,8 +240,7 @@ async def served(
             nursery.start_soon(cluster.clients.keep_reacting)
             if wait_for_client:
                 nursery.start_soon(cluster.clients.hold, int(wait_for_client))
-            streams_max = cluster.options.api_server.http2_streams_max
-            app = Application(front)
+            app, streams_max = Application(front), cluster.options.api_server.http2_streams_max
             await nursery.start(serve_at, app, listeners, context, connections_max, streams_max)
             url = f"https://{address}"
             with cluster.kernel.aside.on_threads():
