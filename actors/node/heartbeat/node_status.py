@@ -92,6 +92,13 @@ def initial_labels(spec: NodeSpec, options: NodeAgentOptions, names: Names) -> d
     return {**default_labels(spec, names), **spec.labels, **options.node_labels}
 
 
+# The sizes of huge pages that the kernel offers; cadvisor lists them all, also those without pages.
+HUGE_PAGES: Mapping[str, tuple[str, ...]] = {
+    "amd64": ("hugepages-1Gi", "hugepages-2Mi"),
+    "arm64": ("hugepages-1Gi", "hugepages-2Mi", "hugepages-32Mi", "hugepages-64Ki"),
+}
+
+
 def stale_labels(
     held: Mapping[str, str], spec: NodeSpec, options: NodeAgentOptions, names: Names
 ) -> dict[str, str | None]:
@@ -149,8 +156,11 @@ def _as_stored(text: str) -> str:
 
 
 def capacity_of(spec: NodeSpec, options: NodeAgentOptions) -> dict[str, str]:
-    """The machine's capacity, with the limit of pods."""
+    """The machine's capacity, with the limit of pods, and no huge pages unless it has some."""
     capacity = {resource: _as_stored(text) for resource, text in spec.capacity.items()}
+    adopted = bool(spec.allocatable)  # it keeps the amounts of its object
+    sizes = HUGE_PAGES.get(spec.arch, ()) if spec.os == "linux" and not adopted else ()
+    capacity |= {size: "0" for size in sizes if size not in capacity}
     pods = quantity_milli(capacity.get("pods", str(options.max_pods))) // 1000
     if options.pods_per_core:
         pods = min(pods, options.pods_per_core * quantity_milli(capacity.get("cpu", "0")) // 1000)

@@ -3,6 +3,7 @@
 from actors.node.heartbeat.node_status import (
     Health,
     allocatable_of,
+    capacity_of,
     changed,
     conditions_of,
     fixed_status,
@@ -34,6 +35,16 @@ def test_huge_pages_reduce_allocatable_memory() -> None:
         {"experimental-allocatable-ignore-eviction": True, "system-reserved": "memory=9Gi"}
     )
     assert allocatable_of(capacity, ignored)["memory"] == "0"
+
+
+def test_machine_offers_no_huge_pages_of_each_size_unless_it_has_some() -> None:
+    given = capacity_of(
+        NodeSpec("n", capacity={"memory": "8Gi", "hugepages-2Mi": "1Gi"}), parse_node_agent({})
+    )
+    assert (given["hugepages-2Mi"], given["hugepages-1Gi"]) == ("1Gi", "0")
+    assert allocatable_of(given, parse_node_agent({}))["hugepages-1Gi"] == "0"
+    adopted = NodeSpec("n", capacity={"memory": "8Gi"}, allocatable={"memory": "7Gi"})
+    assert "hugepages-1Gi" not in capacity_of(adopted, parse_node_agent({}))
 
 
 def test_conditions_follow_health_and_changes_cause_events() -> None:
