@@ -24,16 +24,18 @@ import os
 import secrets
 import select
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module, util
 from pathlib import Path
 from typing import IO
 
-from sim.errors import InputError
+from sim.errors import InputError, suggestion
 
 PRIVATE_MODE, SHARED_MODE = 0o600, 0o666  # the second is reduced by the umask
 WRITER_WAIT_MS = 1000  # real time for a writer of a pipe to open it
+READER_WAIT_S, READER_STEP_S = 1.0, 0.02  # real time for a reader of a pipe to open it
 CHUNK = 1 << 20
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
@@ -54,7 +56,7 @@ def read_bounded(path: Path, size_max: int, shown: str = "") -> bytes:
         # A pipe that nothing writes to would otherwise be waited for without end.
         descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
     except FileNotFoundError:
-        raise InputError("no such file", shown) from None
+        raise InputError("no such file", shown, similar(path)) from None
     except ValueError:
         raise InputError("is no file name: it holds a NUL character", repr(shown)) from None
     except OSError as error:
@@ -74,6 +76,15 @@ def read_bounded(path: Path, size_max: int, shown: str = "") -> bytes:
     if len(data) > size_max:
         raise InputError(f"the file has more than {size_max} bytes", shown)
     return data
+
+
+def similar(path: Path) -> str:
+    """The remedy for the name of a file that does not exist: the most similar one in its folder."""
+    try:
+        names = sorted(os.listdir(path.parent))
+    except OSError:
+        return ""
+    return suggestion(path.name, [name for name in names if not name.startswith(".")], similarity_min=0.75)
 
 
 def _first_of_pipe(descriptor: int, shown: str) -> bytes:
@@ -145,7 +156,7 @@ def replaced(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
     check_output(path, private)
     with _named(path):
         if _is_special(path):
-            with path.open("wb") as file:
+            with open(_opened_special(path), "wb") as file:
                 yield file
             return
         descriptor, part = _part_of(path, private)
@@ -169,7 +180,7 @@ def growing(path: Path, head: bytes) -> IO[bytes]:
     check_output(path)
     with _named(path):
         if _is_special(path):
-            descriptor = os.open(path, os.O_WRONLY)
+            descriptor = _opened_special(path)
             write_all(descriptor, head)
             return open(descriptor, "wb")
         descriptor, part = _part_of(path, private=False)
@@ -271,6 +282,25 @@ def _is_special(path: Path) -> bool:
     except OSError:
         return False
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _opened_special(path: Path) -> int:
+    """The descriptor of a device or a pipe, to write to.  Raises InputError for a pipe that nothing
+    reads: it would be waited for without end.
+    """
+    deadline_s = time.monotonic() + READER_WAIT_S
+    while True:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | _NO_WAIT)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            if time.monotonic() >= deadline_s:
+                raise InputError("is a pipe that nothing reads", str(path)) from None
+            time.sleep(READER_STEP_S)
+        else:
+            os.set_blocking(descriptor, True)
+            return descriptor
 
 
 def _part_of(path: Path, private: bool) -> tuple[int, Path]:

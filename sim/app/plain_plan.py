@@ -24,6 +24,9 @@ from sim.scenario.plan.storage import storage_of
 from sim.scenario.schema.sections import Runtime
 from sim.units import JSON_WHOLE_MAX, parse_duration_us
 
+# The nodes of `plain_nodes` as a setting of a scenario.
+PLAIN_GROUP = "cluster.nodes=[{{count: {}, capacity: {{cpu: 8, memory: 32Gi}}}}]"
+
 
 def plain_plan(
     nodes: int,

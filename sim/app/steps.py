@@ -75,9 +75,17 @@ class Steps:
         return [*super().__dir__(), *KINDS]
 
     def perform(
-        self, kind: StepKind, parameters: dict[str, Any], for_: str | None = None, step_name: str = ""
+        self,
+        kind: StepKind,
+        parameters: dict[str, Any],
+        for_: str | None = None,
+        step_name: str = "",
+        *,
+        at_us: int = 0,
     ) -> str:
-        """Plan a step and schedule it now; the name of the step.  Raises InputError."""
+        """Plan a step and schedule it now, or at `at_us` if that is later; the name of the step.
+        Raises InputError.
+        """
         name = step_name or f"{kind.name}-{sum(each == kind.name for each in self._kinds.values()) + 1}"
         if name in self._kinds:
             raise InputError(f"a step is named {name!r} already", "", "choose another step_name")
@@ -88,7 +96,7 @@ class Steps:
         }
         step: dict[str, Any] = {
             "name": name,
-            "at": format_duration(self._cluster.kernel.now_us),
+            "at": format_duration(max(at_us, self._cluster.kernel.now_us)),
             kind.name: given,
         }
         if for_ is not None:

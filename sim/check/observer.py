@@ -118,6 +118,9 @@ class Reasons:
         return f"no event {reason} came; {hint}" if hint else ""
 
 
+LABELS_SHOWN = 8  # of a resource, where a selection matched nothing
+
+
 class _Selection:
     """A selection of an expectation, and whether any object matched it; a pod that is created on a
     node has to match when it is created.
@@ -150,6 +153,7 @@ class Selections:
             for one in expectations
         ]
         self._unmet: dict[str, list[_Selection]] = {}
+        self._labels: dict[str, dict[str, None]] = {}  # that exist, by resource, for a remedy
         for selection in (selection for wanted in self._wanted for selection in wanted):
             for resource in seen_by(selection.matter):
                 self._unmet.setdefault(resource, []).append(selection)
@@ -162,6 +166,7 @@ class Selections:
         """Check selections that matched nothing so far."""
         unmet = self._unmet[resource]
         if unmet:
+            self._learn_labels(resource, change)
             for selection in unmet:
                 if not selection.met:  # another resource may have met it
                     selection.see(world, resource, change)
@@ -180,7 +185,18 @@ class Selections:
     def _doubt(self, selection: _Selection) -> str:
         if selection.created_on_a_node:
             return "pods are created before they have a node"
-        return f"there were no {selection.matter.resource} {in_words(selection.matter.where)}"
+        resource, where = selection.matter.resource, selection.matter.where
+        there = [*self._labels.get(resource, ())][:LABELS_SHOWN] if "label" in where else []
+        hint = f"; their labels are {', '.join(there)}" if there else ""
+        return f"there were no {resource} {in_words(where)}{hint}"
+
+    def _learn_labels(self, resource: str, change: Change) -> None:
+        found = self._labels.setdefault(resource, {})
+        if len(found) < LABELS_SHOWN:
+            labels = change.item.obj["metadata"].get("labels") or {}
+            found.update(
+                dict.fromkeys(f"{key}={value}" for key, value in labels.items() if "hash" not in key)
+            )
 
 
 class Checker(Observer):

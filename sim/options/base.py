@@ -116,6 +116,14 @@ def file_name(value: object) -> str:
     return string(value)
 
 
+BEGIN_PEM = "-----BEGIN "  # how a block of PEM begins
+
+
+def certificates(value: object) -> str:
+    """The name of a file of certificates, as `file_name`, or the certificates themselves in PEM."""
+    return string(value)
+
+
 def strings(value: object) -> tuple[str, ...]:
     """A comma-separated text or a list of texts."""
     if isinstance(value, str):

@@ -24,6 +24,7 @@ from sim.ident import NAMES, Names
 from sim.options.base import (
     at_least,
     boolean,
+    certificates,
     document,
     duration,
     file_name,
@@ -212,9 +213,9 @@ class ControllerManagerOptions(ClientFlags, VolumeFlags):
     )
     root_ca_file: str = option(
         "root-ca-file",
-        file_name,
+        certificates,
         "",
-        "the authority that root-ca-cert-publisher and tokens name (default: that of the served cluster)",
+        "a file beside the scenario, or its content: the authority that root-ca-cert-publisher and tokens name (default: that of the served cluster)",
     )
     service_account_private_key_file: str = option(
         "service-account-private-key-file",

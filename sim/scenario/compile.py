@@ -48,6 +48,7 @@ from sim.scenario.plan.plan import (
 from sim.scenario.plan.storage import storage_plans
 from sim.scenario.plan.timeline import TIMES, plan_timeline, possible_names
 from sim.scenario.read.foreign import foreign_file
+from sim.scenario.read.misfit import misfit
 from sim.scenario.read.samples import inside, read_samples
 from sim.scenario.read.settings import override
 from sim.scenario.read.source import Document, Path_, read_documents
@@ -543,7 +544,7 @@ class _Compiler:
         try:
             obj, problems = soundness.typed(resource, translated)
         except soundness.Unsound as error:
-            raise document.error(path, str(error)) from None
+            raise document.error((*path, *misfit(translated, str(error))), str(error)) from None
         found = Problems()
         with found.part():
             soundness.check_unknown(resource, problems, document, path)

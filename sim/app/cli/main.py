@@ -65,7 +65,9 @@ def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
 
         argcomplete.autocomplete(parser)
     assert parser.commands is not None
-    _check_command(sys.argv[1:] if argv is None else argv, list(parser.commands.choices))
+    given = sys.argv[1:] if argv is None else argv
+    _check_command(given, list(parser.commands.choices))
+    _check_options(given, parser)
     arguments, rest = parser.parse_known_args(argv)
     late = getattr(arguments, "late", None)
     if late is not None and getattr(arguments, late) is None and len(rest) == 1 and rest[0][:1] != "-":
@@ -171,6 +173,22 @@ def _check_command(argv: Sequence[str], known: Iterable[str]) -> None:
     first = argv[0] if argv else ""
     if first and not first.startswith("-") and first not in known:
         raise InputError("there is no such command", first, suggestion(first, known, "see orrery --help"))
+
+
+def _check_options(argv: Sequence[str], parser: _Parser) -> None:
+    """End with one line, with the most similar option, for a long option that the command does not
+    have.  argparse would first report what is missing, and would not suggest an option.
+    """
+    assert parser.commands is not None
+    chosen = parser.commands.choices.get(argv[0] if argv else "", parser)
+    known = [*chosen._option_string_actions]
+    for word in argv:
+        if word == "--":
+            return
+        name = word.partition("=")[0]
+        if name.startswith("--") and " " not in word and not any(one.startswith(name) for one in known):
+            remedy = suggestion(name, known)
+            chosen.error(f"unrecognized arguments: {name}" + (f" ({remedy})" if remedy else ""))
 
 
 if __name__ == "__main__":

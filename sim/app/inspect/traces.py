@@ -14,7 +14,7 @@ from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.app.process.printed import visible
 from sim.errors import InputError
-from sim.files import replaced
+from sim.files import replaced, similar
 from sim.ident import NAMES
 from sim.kernel import CutError, Record, TraceError, read, read_header
 from sim.report.failure import Failure
@@ -64,7 +64,8 @@ def header(path: Path) -> Mapping[str, Any]:
 def bad(error: TraceError | OSError, path: Path) -> InputError:
     """The InputError for an error of reading a trace."""
     if isinstance(error, OSError):
-        return InputError(error.strerror or str(error), str(path))
+        remedy = similar(path) if isinstance(error, FileNotFoundError) else ""
+        return InputError(error.strerror or str(error), str(path), remedy)
     return InputError(str(error))
 
 

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
+from sim.api.schema.scheme import Scheme
 from sim.app.inspect.traces import (
     as_json,
     header,
@@ -77,7 +78,7 @@ def find_story(
     else:
         record = _of_daemon(book, target, what)
         if record is None:
-            record = _find(book, trace, key_named(scheme_of(head), target, namespace), what, remark)
+            record = _find(book, trace, _key(book, scheme_of(head), target, namespace), what, remark)
     title = _title(book, record, head.get("scenario", ""))
     lines = book.story(record)
     if not event and not what and record.values.get("key"):
@@ -86,6 +87,22 @@ def find_story(
         later = [each for each in _refusals(book, shown(key)) if each.ident > record.ident]
         lines += [book.line(each, record) for each in later[-1:]]
     return FoundStory(record, _subject(book, record), title, lines)
+
+
+def _key(book: Book, scheme: Scheme, target: str, namespace: str) -> str:
+    """The store's key for an object as a user names it.  Raises InputError, with the objects of
+    that name if their resource is missing or wrong.
+    """
+    try:
+        return key_named(scheme, target, namespace)
+    except InputError as error:
+        name = target.rsplit("/", 1)[-1]
+        known = dict.fromkeys(r.values["key"] for r in book.records if r.kind == "write")
+        near = set(get_close_matches(name, [key.rsplit("/", 1)[-1] for key in known], n=3, cutoff=0.5))
+        alike = [shown(key) for key in known if key.rsplit("/", 1)[-1] in near][:3]
+        if not alike:
+            raise
+        raise InputError(error.message, error.place, f"there is {', '.join(alike)}") from None
 
 
 def _find(book: Book, trace: Path, key: str, what: str, remark: Callable[[str], object]) -> Record:

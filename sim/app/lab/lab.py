@@ -36,6 +36,7 @@ from sim.api.objects import labels_of, name_of
 from sim.app.cluster import Cluster
 from sim.app.inspect.why import find_story
 from sim.app.lab import frames
+from sim.app.lab.keywords import suggests_keywords
 from sim.app.lab.portal import Portal
 from sim.app.lab.recording import RESOURCES, Recording
 from sim.app.lab.shown import Picture, State, Story
@@ -108,6 +109,11 @@ class _Session:
             check_object(self.cluster.scheme, obj)
         self._waiting += objects
 
+    @property
+    def objects_from_us(self) -> int:
+        """The time at which the waiting objects are applied; 0 if that has happened."""
+        return 0 if self._waiting is None else applied_us(self.plan)
+
     def _booted(self, _: None) -> None:
         """Apply the objects that wait."""
         waiting, self._waiting = self._waiting, None
@@ -165,7 +171,12 @@ class _Session:
         """What led to what became of an object."""
         copy = self.folder / "so-far.trace"
         self.trace.copy(copy)
-        found = find_story(copy, target, namespace, what=what, remark=lambda _: None)
+        try:
+            found = find_story(copy, target, namespace, what=what, remark=lambda _: None)
+        except InputError as error:  # the copy is of no interest to a user
+            raise InputError(
+                error.message.replace(" in it", " in the run so far"), "", error.remedy
+            ) from None
         return Story(found.title, found.lines)
 
 
@@ -209,6 +220,7 @@ async def _settled(action: Callable[[_Session], Any], session: _Session) -> Any:
     return result
 
 
+@suggests_keywords
 class Lab:
     """A cluster in a notebook or at the prompt.
 
@@ -336,7 +348,8 @@ class Lab:
     def __getattr__(self, name: str) -> Callable[..., str]:
         kind = KINDS.get(name)
         if kind is None or name == "apply":
-            raise AttributeError(f"a lab has no {name!r} {suggestion(name, dir(type(self)))}".rstrip())
+            known = [*(one for one in dir(type(self)) if not one.startswith("_")), *KINDS]
+            raise AttributeError(f"a lab has no {name!r} {suggestion(name, known)}".rstrip())
 
         return step_method(kind, lambda *step: str(self._done(partial(_perform, *step))))
 
@@ -465,7 +478,8 @@ def _perform(
     kind: StepKind, parameters: dict[str, Any], for_: str | None, step_name: str, session: _Session
 ) -> str:
     """Plan a step: the last argument is the one that the portal adds."""
-    return session.cluster.do.perform(kind, parameters, for_, step_name)
+    at_us = session.objects_from_us if kind.name == "delete" else 0
+    return session.cluster.do.perform(kind, parameters, for_, step_name, at_us=at_us)
 
 
 def _halt(session: _Session) -> None:

@@ -14,21 +14,25 @@ from sim.api.verbs.call import Identities
 from sim.errors import InputError
 from sim.files import read_bounded
 from sim.kernel import Kernel
+from sim.options.base import BEGIN_PEM
 
 FILE_MAX = 1 << 20  # bytes
 BEGIN_CERTIFICATE = "-----BEGIN CERTIFICATE-----"
 
 
-def published_authority(path: str) -> RootCa:
-    """The authority of the file of root-ca-file; "": none yet.  Raises InputError.
+def published_authority(given: str) -> RootCa:
+    """The authority of root-ca-file: of the file of this path, or the certificates in PEM; "": none
+    yet.  Raises InputError.
 
     Mirrors cmd/kube-controller-manager/app/core.go, controllermanager.go: readCA (v1.25).
     """
     found = RootCa()
-    if path:
-        text = read_bounded(Path(path), FILE_MAX).decode(errors="replace")
+    if given:
+        written = BEGIN_PEM in given
+        text = given if written else read_bounded(Path(given), FILE_MAX).decode(errors="replace")
         if BEGIN_CERTIFICATE not in text:
-            raise InputError("error parsing root-ca-file: data does not contain any valid certificates", path)
+            what = "error parsing root-ca-file: data does not contain any valid certificates"
+            raise InputError(what, "" if written else given)
         found.pem = text
     return found
 

@@ -30,9 +30,19 @@ def scenario_path(given: Path) -> Path:
     Raises InputError for a bare name that is neither.
     """
     text = str(given)
-    if given.exists() or given.parent != Path() or given.suffix in (".yaml", ".yml") or not text:
-        return given
     folder = shipped("scenarios")
+    if given.exists() or not text:
+        return given
+    if given.parent != Path() or given.suffix in (".yaml", ".yml"):
+        if not given.parent.is_dir() or given.parent == HERE:
+            names = sorted(path.stem for path in folder.glob("*.yaml"))
+            if given.stem in names:
+                raise InputError(
+                    "no such file", text, f"the package has that scenario: orrery run {given.stem}"
+                )
+            if hint := suggestion(given.stem, names):
+                raise InputError("no such file", text, f"{hint} orrery run NAME runs one of the package")
+        return given
     found = folder / f"{text}.yaml"
     if found.is_file():
         return found

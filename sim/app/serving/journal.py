@@ -36,7 +36,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from sim.app.plain_plan import plain_nodes
+from sim.app.plain_plan import PLAIN_GROUP, plain_nodes
 from sim.app.process.printed import visible
 from sim.app.run import expectations_of
 from sim.app.study.outcome import plan_digest, program_digest
@@ -87,17 +87,21 @@ class Session(msgspec.Struct, frozen=True):
     def plan(self) -> Plan:
         """Return the plan of the session.  Raises InputError."""
         naming = [f"cluster.naming={self.naming}"] if self.naming else []
+        about_nodes = any(one.removeprefix("spec.").startswith("cluster.nodes[") for one in self.settings)
+        # Settings of `cluster.nodes[0]` are about the nodes of --nodes if no scenario has any.
+        apart = not (self.nodes and about_nodes and not self.scenario)
+        grouped = [] if apart else [PLAIN_GROUP.format(self.nodes)]
         if self.scenario:
             plan = load(self.scenario, [*self.settings, *naming])
         elif self.settings:
-            plan = plan_of_settings(NO_SCENARIO, [*self.settings, *naming])
+            plan = plan_of_settings(NO_SCENARIO, [*grouped, *self.settings, *naming])
         else:
             plan = Plan(
                 NO_SCENARIO, "", 0, 0, ClusterPlan(naming=self.naming or "orch", nodes=()), (), (), ()
             )
         plan = replace(plan, cluster=replace(plan.cluster, api_server=as_kubeadm(plan.cluster.api_server)))
         expectations_of(plan, alone=False)
-        if self.nodes:
+        if self.nodes and apart:
             nodes = plan.cluster.nodes
             added = plain_nodes(self.nodes, dict.fromkeys(node.name for node in nodes))
             plan = replace(plan, cluster=replace(plan.cluster, nodes=(*nodes, *added)))

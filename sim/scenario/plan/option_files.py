@@ -17,8 +17,8 @@ from typing import Any
 
 from sim.ident import Names
 from sim.options.api_server import ApiServerFlags
+from sim.options.base import BEGIN_PEM, certificates, file_name, file_names, options_of, strings
 from sim.options.base import document as content_reader
-from sim.options.base import file_name, file_names, options_of, strings
 from sim.options.controller_manager import ControllerManagerOptions
 from sim.options.scheduler import SchedulerOptions
 from sim.scenario.read.samples import inside
@@ -43,7 +43,9 @@ def with_files(
     found = dict(flags)
     for name, value in flags.items():
         reader = readers.get(name.removeprefix("--"))
-        if reader is file_name and isinstance(value, str) and value:
+        if (reader is file_name and isinstance(value, str) and value) or (
+            reader is certificates and isinstance(value, str) and value and BEGIN_PEM not in value
+        ):
             found[name] = str(folder / value)
         elif reader is file_names and isinstance(value, str | list):
             found[name] = [str(folder / each) if isinstance(each, str) else each for each in _listed(value)]

@@ -104,12 +104,36 @@ def parse_documents(text: str, shown: str) -> Iterator[Document]:
         mark = error.problem_mark or error.context_mark
         place = f"{shown}:{mark.line + 1}:{mark.column + 1}" if mark else shown
         remedy = "indent with spaces" if mark and _at(text, mark.line, mark.column) == "\t" else ""
+        opened = _quote_before(text, error)
+        if opened is not None:
+            remedy = f"a quote opens at {opened.line + 1}:{opened.column + 1} and is not closed in that line"
         raise InputError(f"is not valid YAML: {error.problem or error.context}", place, remedy) from None
     except yaml.reader.ReaderError as error:
         line = text.encode()[: error.position].count(b"\n") + 1
         raise InputError("is not valid YAML: a control character", f"{shown}:{line}") from None
     except yaml.YAMLError as error:
         raise InputError(f"is not valid YAML: {' '.join(str(error).split())}", shown) from None
+
+
+def _quote_before(text: str, error: yaml.MarkedYAMLError) -> Any:
+    """Where the quoted text opens that ends at an error, or just before it, after more than one
+    line; None if there is none.  The missing quote is usually in the line of the first.
+    """
+    if "quoted scalar" in (error.context or ""):
+        return error.context_mark
+    mark = error.problem_mark
+    found = None
+    try:
+        for token in yaml.scan(text, Loader=_LOADER):
+            if mark is not None and token.start_mark.line > mark.line:
+                break
+            several = token.start_mark.line < token.end_mark.line
+            if isinstance(token, yaml.ScalarToken) and not token.plain and token.style in "'\"" and several:
+                found = token
+    except yaml.YAMLError:
+        pass
+    near = found is not None and mark is not None and found.end_mark.line >= mark.line - 1
+    return found.start_mark if found is not None and near else None
 
 
 def _at(text: str, line: int, column: int) -> str:

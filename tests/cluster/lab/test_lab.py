@@ -61,6 +61,35 @@ def test_objects_wait_until_the_nodes_have_booted_so_that_pods_spread() -> None:
         assert sorted(lab.pods()["node"].to_list()) == [f"node-{number // 2}" for number in range(6)]
 
 
+def test_delete_before_the_boot_waits_for_the_objects_that_wait() -> None:
+    pods = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [
+            {"name": "c", "image": "r/c:1"}]}} for name in ("one", "two")
+    ]  # fmt: skip
+    with Lab(nodes=1, seed=1) as lab:
+        lab.apply(*pods)
+        lab.delete(resource="pods", name="one")
+        lab.run("1m")
+        assert lab.refused == ()
+        assert [pod["metadata"]["name"] for pod in lab.objects("pods")] == ["two"]
+        with pytest.raises(InputError, match=r'^"twoo" names no object \(there is pods/default/two\)$'):
+            lab.why("twoo")
+        with pytest.raises(InputError, match=r"^pods/default/twoo is not in the run so far \(there is"):
+            lab.why("pod/twoo")
+
+
+def test_misspelt_words_of_a_lab_are_suggested() -> None:
+    with Lab(nodes=1, seed=1) as lab:
+        with pytest.raises(AttributeError, match="did you mean 'fail'"):
+            lab.fial(nodes={})
+        with pytest.raises(
+            TypeError, match=r"Lab.run\(\) has no argument 'duraton' \(did you mean 'duration'"
+        ):
+            lab.run(duraton="1m")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"Lab\(\) has no argument 'nods' \(did you mean 'nodes'"):
+        Lab(nods=1)  # type: ignore[call-arg]
+
+
 def test_lab_of_a_scenario_has_the_trace_of_its_run() -> None:
     result = trio.run(run_plan, load(scenario_path(Path("drain-blocked"))))
     with Lab(scenario="drain-blocked") as lab:

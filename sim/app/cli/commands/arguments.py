@@ -49,6 +49,13 @@ def scenario_file(text: str) -> Path:
     return scenario_path(Path(text))
 
 
+def output_file(text: str) -> Path:
+    """The path of an output file.  Raises ArgumentTypeError for the name of a folder."""
+    if text.endswith(("/", "/.", "/..")) or text in ("", ".", ".."):
+        raise argparse.ArgumentTypeError(f"{text!r} names a folder, not a file")
+    return Path(text)
+
+
 def add_seed(parser: argparse.ArgumentParser) -> None:
     """Add `--seed`."""
     parser.add_argument(
@@ -87,7 +94,10 @@ def check_outputs(*outputs: Path | None, inputs: Sequence[Path | None] = (), pri
         if file is None:
             continue
         if file.parent == OUT and not OUT.exists():
-            OUT.mkdir(exist_ok=True)
+            try:
+                OUT.mkdir(exist_ok=True)
+            except OSError as error:
+                raise InputError(f"cannot be made: {error.strerror}", str(OUT)) from None
         check_output(file, private)
         if any(each is not None and _is_same(file, each) for each in inputs):
             raise InputError("is an input file, which would be overwritten", str(file), "name another file")
@@ -187,7 +197,7 @@ def add_many(parser: argparse.ArgumentParser, seeds: int | None = None) -> None:
     )
     parser.add_argument(
         "--resume",
-        type=Path,
+        type=output_file,
         metavar="FILE",
         help="keep results in this file (JSON lines), and skip seeds that it has",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,9 @@ def add(commands: Commands) -> None:
         metavar="SCENARIO",
         help="a scenario file (YAML), or the name of one that `orrery list` shows",
     )
+    validate.add_argument(
+        "--naming", choices=("orch", "kubernetes"), help="identifiers to check with (default: the scenario's)"
+    )
     validate.set_defaults(call=_validate)
 
     listing = commands.add_parser(
@@ -57,9 +61,10 @@ def _validate(arguments: argparse.Namespace) -> int:
     from sim.app.notes import notes_of
 
     status = EXIT_OK
+    settings = [f"cluster.naming={arguments.naming}"] if arguments.naming else []
     for path in arguments.scenarios:
         try:
-            plan = _checked(path)
+            plan = _checked(path, settings)
             for note in notes_of(plan):
                 tell(note)
         except InputError as error:
@@ -71,11 +76,11 @@ def _validate(arguments: argparse.Namespace) -> int:
     return status
 
 
-def _checked(path: Path) -> Plan:
+def _checked(path: Path, settings: Sequence[str] = ()) -> Plan:
     """The scenario of a file.  Raises InputError."""
     from sim.app.checked import checked_plan
 
-    return checked_plan(path)
+    return checked_plan(path, settings)
 
 
 def _list(arguments: argparse.Namespace) -> int:

@@ -22,42 +22,6 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _WIDTH = 100
 
-FIRST = """\
-# yaml-language-server: $schema={schema}
-# A node of a small cluster loses its power for ten minutes. Change the file, and run it again:
-#   orrery run {name}.yaml
-#   orrery faults          the other things that can go wrong
-#   orrery conditions      how to write what must hold
-apiVersion: orrery.dev/v1
-kind: Scenario
-metadata: {{name: {name}, description: A node loses its power for ten minutes.}}
-spec:
-  seed: 1
-  duration: 20m
-  cluster:
-    naming: kubernetes
-    nodes: [{{count: 6, zones: [a, b, c], capacity: {{cpu: 8, memory: 32Gi}}}}]
-  objects:
-    - apiVersion: apps/v1
-      kind: Deployment
-      metadata: {{name: web}}
-      spec:
-        replicas: 12
-        selector: {{matchLabels: {{app: web}}}}
-        template:
-          metadata: {{labels: {{app: web}}}}
-          spec: {{containers: [{{name: web, image: "r/web:1"}}]}}
-  timeline:
-    - {{at: 2m, name: outage, fail: {{nodes: {{name: node-a-0}}, how: power-loss}}, for: 10m}}
-  expect:
-    # The control plane notices after the grace period of 40 s, measured from the last heartbeat.
-    - {{name: noticed, when: nodes named node-a-0 have Ready=Unknown, within: [30s, 50s], after: outage}}
-    # The pods of the node are given up five minutes later, and others take their place.
-    - {{name: replaced, when: {{deleted: pods, where: {{node: node-a-0}}}}, within: [5m, 6m], after: outage}}
-    # The pods of the other zones are left alone.
-    - {{name: others untouched, never: {{deleted: pods, where: {{zone: [b, c]}}}}}}
-"""
-
 
 def add(commands: Commands) -> None:
     """Register the commands of this group."""
@@ -70,6 +34,12 @@ def add(commands: Commands) -> None:
     )
     init.add_argument(
         "name", metavar="NAME", help="the name of the scenario; lower-case letters, digits and -"
+    )
+    init.add_argument(
+        "--like",
+        choices=("node-loss", "rollout", "webhook", "failover"),
+        default="node-loss",
+        help="what it shows (default: %(default)s)",
     )
     init.add_argument("--force", action="store_true", help="replace NAME.yaml if it exists")
     init.set_defaults(call=_init)
@@ -120,6 +90,7 @@ def add(commands: Commands) -> None:
 
 
 def _init(arguments: argparse.Namespace) -> int:
+    from sim.app.reference.first import first_scenario
     from sim.app.reference.schema import FILE, schema_text
     from sim.files import write_text
 
@@ -131,7 +102,7 @@ def _init(arguments: argparse.Namespace) -> int:
     path, schema = Path(f"{name}.yaml"), Path(FILE)
     if path.exists() and not arguments.force:
         raise InputError("exists already and is kept", str(path), "choose another name, or add --force")
-    write_text(path, FIRST.format(name=name, schema=FILE))
+    write_text(path, first_scenario(arguments.like, name, FILE))
     written = [str(path)]
     if not schema.exists():
         write_text(schema, schema_text())

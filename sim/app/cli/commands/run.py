@@ -22,6 +22,7 @@ from sim.app.cli.commands.arguments import (
     add_seed,
     check_outputs,
     gathered,
+    output_file,
     pool_of,
     report_of,
     stopped_early,
@@ -61,7 +62,7 @@ def add(commands: Commands) -> None:
     )
     run.add_argument(
         "--metrics",
-        type=Path,
+        type=output_file,
         metavar="FILE",
         help="write the metrics of a single run at its end, as Prometheus reads them; --force replaces a file",
     )
@@ -76,21 +77,27 @@ def add(commands: Commands) -> None:
 def add_outputs(parser: argparse.ArgumentParser, report: str) -> None:
     """Add the arguments for output files.  report: default path of the report"""
     parser.add_argument(
-        "--trace", type=Path, metavar="FILE", help="write every event of a single run to this file"
+        "--trace", type=output_file, metavar="FILE", help="write every event of a single run to this file"
     )
     parser.add_argument(
-        "--perfetto", type=Path, metavar="FILE", help="write a single run here for https://ui.perfetto.dev"
+        "--perfetto",
+        type=output_file,
+        metavar="FILE",
+        help="write a single run here for https://ui.perfetto.dev",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.add_argument(
         "--report",
-        type=Path,
+        type=output_file,
         metavar="FILE",
         help=f"write the HTML report here (default: {report}; with --json only if given)",
     )
     parser.add_argument("--no-report", action="store_true", help="write no HTML report")
     parser.add_argument(
-        "--junit", type=Path, metavar="FILE", help="write JUnit XML, with a test case for each expectation"
+        "--junit",
+        type=output_file,
+        metavar="FILE",
+        help="write JUnit XML, with a test case for each expectation",
     )
     parser.add_argument("--quiet", "-q", action="store_true", help="no progress display")
 

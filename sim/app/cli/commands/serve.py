@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim.app.cli.commands.arguments import add_scenario, add_seed, check_outputs, count, whole
+from sim.app.cli.commands.arguments import add_scenario, add_seed, check_outputs, count, output_file, whole
 from sim.app.profiles import PROFILES, settings_of
 from sim.units import SECOND, parse_duration_us
 
@@ -104,7 +104,7 @@ def _add_waits(serve: argparse.ArgumentParser) -> None:
 def _add_limits(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--journal",
-        type=Path,
+        type=output_file,
         metavar="FILE",
         help="write all requests of clients to this file, for orrery replay; it must not exist yet",
     )

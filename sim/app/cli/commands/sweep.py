@@ -17,6 +17,7 @@ from sim.app.cli.commands.arguments import (
     add_seed,
     check_outputs,
     gathered,
+    output_file,
     pool_of,
     report_of,
     stopped_early,
@@ -60,7 +61,7 @@ def add(commands: Commands) -> None:
     )
     sweep.add_argument(
         "--report",
-        type=Path,
+        type=output_file,
         metavar="FILE",
         help="write the HTML page here (default: out/<scenario>-sweep.html; with --json only if given)",
     )

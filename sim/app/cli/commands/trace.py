@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim.app.cli.commands.arguments import EXIT_FAILED, EXIT_OK, check_outputs, positive
+from sim.app.cli.commands.arguments import EXIT_FAILED, EXIT_OK, check_outputs, output_file, positive
 from sim.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _add_diff(commands: Commands) -> None:
     diff.add_argument("second", type=Path, metavar="B", help="a file written by orrery run --trace")
     diff.add_argument(
         "--report",
-        type=Path,
+        type=output_file,
         metavar="FILE",
         help="write an HTML page with verdicts and pictures side by side",
     )
@@ -97,7 +97,7 @@ def _add_show(commands: Commands) -> None:
     show.add_argument("--follow", "-f", action="store_true", help="continue while the file is being written")
     show.add_argument("--json", action="store_true", help="print one JSON object on each line")
     show.add_argument(
-        "--perfetto", type=Path, metavar="FILE", help="write a Perfetto (Chrome) trace here instead"
+        "--perfetto", type=output_file, metavar="FILE", help="write a Perfetto (Chrome) trace here instead"
     )
     show.set_defaults(call=_show)
 
