@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha512
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -33,17 +33,9 @@ OLDER, NEWER = "/openapi/v2", "/openapi/v3"
 _OURS = '"6E8F849B434D4B98A569B9D7718876E9-'  # begin of tags that are made here
 _JSON = (("Accept", "application/json"),)
 
-
-class Sender(Protocol):
-    """Sends requests to the servers behind APIServices."""
-
-    def named(self, name: str) -> Delegated | None:
-        """The delegated APIService of a name."""
-        ...
-
-    def send(self, found: Delegated, request: Forwarded, respond: Callable[[OutsideAnswer], None]) -> None:
-        """Send a request to the server of an APIService; its whole answer arrives."""
-        ...
+# Finds the delegated APIService of a name, and sends a request to the server of one.
+Named = Callable[[str], Delegated | None]
+Send = Callable[[Delegated, Forwarded, Callable[[OutsideAnswer], None]], None]
 
 
 class AggregatedOpenApi:
@@ -52,8 +44,8 @@ class AggregatedOpenApi:
     known: what is published now
     """
 
-    def __init__(self, sender: Sender) -> None:
-        self._sender = sender
+    def __init__(self, named: Named, send: Send) -> None:
+        self._named, self._send = named, send
         self._number = 0  # of the last plan
         self._forget()
 
@@ -102,7 +94,7 @@ class AggregatedOpenApi:
 
     def _sync(self, planned: tuple[tuple[str, str], int]) -> None:
         key, number = planned
-        ctx, found = self._ctx, self._sender.named(key[0])
+        ctx, found = self._ctx, self._named(key[0])
         if ctx is None or found is None or self._plans.get(key) != number:
             return
         if not ctx.kernel.outside.is_open:
@@ -118,7 +110,7 @@ class AggregatedOpenApi:
         def arrived(answer: OutsideAnswer) -> None:
             ctx.run(self._arrived, (key, number, found, path, answer))
 
-        self._sender.send(found, Forwarded("GET", path, "", headers, b"", USER), arrived)
+        self._send(found, Forwarded("GET", path, "", headers, b"", USER), arrived)
 
     def _arrived(self, got: tuple[tuple[str, str], int, Delegated, str, OutsideAnswer]) -> None:
         key, number, found, path, answer = got

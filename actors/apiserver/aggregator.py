@@ -25,6 +25,7 @@ from actors.apiserver.queue_metering import AVAILABILITY, count_retry, count_syn
 from sim.api.aggregation import availability as available
 from sim.api.aggregation import delegation, requests
 from sim.api.aggregation.delegation import Delegated, Forwarded
+from sim.api.openapi.aggregated import Aggregated
 from sim.api.store import Change, Page, Range
 from sim.api.types import NOT_FOUND, Obj, Reply, Request, UserInfo
 from sim.kernel import Context, OutsideAnswer, OutsideRequest
@@ -119,7 +120,7 @@ class Aggregator:
         self._ctx: Context | None = None
         self._store: LocalStore | None = None
         self._subscribed = self._ticking = False
-        self.openapi = AggregatedOpenApi(self)
+        self.openapi = AggregatedOpenApi(self.named, self.send)
         self.watches = AggregatedWatches(self._ask)
         self._checking: dict[str, bool] = {}  # checks that wait for an answer: True to repeat them
         self._failures: dict[str, int] = {}
@@ -149,7 +150,7 @@ class Aggregator:
         if not self.delegated:
             return None
         if path.startswith(_DOCUMENTS):
-            name = self.openapi.known.owner(self._server.scheme, path.removeprefix(_DOCUMENTS))
+            name = self.documents.owner(self._server.scheme, path.removeprefix(_DOCUMENTS))
             return None if name is None else self.named(name)
         group_version = delegation.group_version_of(path)
         return None if group_version is None else self.delegated.get(group_version)
@@ -318,6 +319,11 @@ class Aggregator:
         ctx = self._ctx
         if ctx is not None:
             ctx.call_later_us(self._server.options.cache_lag_us + delay_us, self._check, name)
+
+    @property
+    def documents(self) -> Aggregated:
+        """The OpenAPI documents of the servers behind APIServices."""
+        return self.openapi.known
 
     def named(self, name: str) -> Delegated | None:
         """The delegated APIService of a name."""

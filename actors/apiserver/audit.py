@@ -25,12 +25,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from actors.apiserver.flights import Flight
-from actors.apiserver.ports import AuditSink
 from sim.api.audit.arrivals import arrival_of
 from sim.api.audit.delivery import Batcher, cut_to
 from sim.api.audit.events import COMPLETE, RECEIVED, STARTED, Record, deprecation_annotations
 from sim.api.audit.policy import Level
 from sim.api.audit.settings import AuditSettings
+from sim.api.audit.sink import AuditSink
 from sim.api.generated_names import new_uid
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj, Reply, Request, UserInfo

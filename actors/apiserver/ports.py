@@ -11,17 +11,15 @@ creates, so that a part does not import the module that imports it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from actors.apiserver.options import ApiServerOptions
-from sim.api.audit.policy import Level
 from sim.api.auth.attributes import AccessAttributes, Opinion
 from sim.api.auth.chain import UserRules
 from sim.api.schema.scheme import Scheme
 from sim.api.store import (
     Answer,
-    Change,
     Compacted,
     FutureRevision,
     Item,
@@ -34,22 +32,13 @@ from sim.api.store import (
 )
 from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.api.watch.columnar_renewals import Crowd
+from sim.api.watch.feed import Feed
 from sim.api.watch.lease_renewals import Line, Renewal
 from sim.kernel import Context, Kernel
 
 
-class LocalStore(Protocol):
+class LocalStore(Feed, Protocol):
     """A store that answers at once, with the members that watch caches and fast paths use."""
-
-    @property
-    def revision(self) -> int:
-        """The revision of the newest commit."""
-        ...
-
-    @property
-    def floor(self) -> int:
-        """The revision below which history has been compacted."""
-        ...
 
     def revision_at(self, at_us: int) -> int:
         """Return the newest revision that was committed by an instant."""
@@ -59,28 +48,8 @@ class LocalStore(Protocol):
         """Carry out an operation and return its answer."""
         ...
 
-    def get(self, key: str) -> Item | None:
-        """Return the stored item of a key, or None."""
-        ...
-
-    def get_at(self, key: str, rev: int) -> Item | None:
-        """Return the item of a key as of an older revision, or None."""
-        ...
-
     def range(self, op: Range) -> Page | Compacted | FutureRevision:
         """Return a page of the items below a prefix."""
-        ...
-
-    def events(self, after: int, prefix: str, limit: int = 0) -> Sequence[Change] | Compacted:
-        """Return the changes below a prefix after a revision."""
-        ...
-
-    def stretches(self, after: int, prefix: str) -> Iterable[Sequence[Change]] | Compacted:
-        """Yield the changes below a prefix after a revision in successive sequences."""
-        ...
-
-    def changed_since(self, after: int, prefix: str) -> bool:
-        """Return True if anything below a prefix changed after a revision."""
         ...
 
     def put(
@@ -125,10 +94,6 @@ class LocalStore(Protocol):
         ...
 
     guards: dict[str, Planned]
-
-    def subscribe(self, prefix: str, on_change: Callable[[Change], None]) -> Callable[[], None]:
-        """Call a listener for each change below a prefix; the result unsubscribes."""
-        ...
 
     def before_compact(self, hook: Callable[[int], None]) -> Callable[[], None]:
         """Call a hook before each compaction; the result removes it."""
@@ -241,33 +206,6 @@ class StorageProcess(Protocol):
 
     def expire(self, prefix: str, ttl_us: int) -> None:
         """Delete objects below a prefix a fixed time after their last write."""
-        ...
-
-
-class AuditSink(Protocol):
-    """Where the audit of all replicas goes (`sim.app.audit.outputs`)."""
-
-    def evaluate(self, level: Level) -> None:
-        """Count a request by the level of its policy rule."""
-        ...
-
-    def refuse(self) -> None:
-        """Count a request that is refused because its event could not be stored."""
-        ...
-
-    def forward(self, event: dict[str, Any]) -> None:
-        """Take an event at once, for a backend with batches of its own."""
-        ...
-
-    def post(self, event: dict[str, Any], done: Callable[[bool], None]) -> None:
-        """Send an event to a webhook that requests wait for; `done` gets False if it fails."""
-        ...
-
-    def write(self, events: Sequence[dict[str, Any]], wall_us: int) -> bool:
-        """Write events to the log; False if they could not be stored.
-
-        wall_us: Unix time
-        """
         ...
 
 

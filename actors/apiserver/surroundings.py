@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from actors.apiserver.aggregator import Backends, NoBackends
-from actors.apiserver.ports import AuditSink
 from actors.apiserver.webhooks import Ask, unreachable
+from sim.api.audit.sink import AuditSink
 from sim.api.kinds.core.component_status import Probed
 from sim.api.types import Obj, Reply, UserInfo
 from sim.api.verbs.call import Call, Identities

@@ -14,27 +14,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import outcome
 import trio
 
-from sim.kernel.causes import CauseHolder
-from sim.kernel.gate import Gate
+from sim.kernel.gate import Driver
 
 Outcome = outcome.Maybe[Any]
 Job = tuple[Callable[[], Any], Callable[[Outcome], None], int]  # the last: its cause
-
-
-class Driver(CauseHolder, Protocol):
-    """The kernel as long work uses it."""
-
-    steps: int
-
-    @property
-    def gate(self) -> Gate:
-        """The way in for work from outside."""
-        ...
 
 
 class Aside:

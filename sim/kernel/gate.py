@@ -52,14 +52,16 @@ def unheard(_: Any) -> None:
 
 
 class Driver(CauseHolder, Protocol):
-    """The kernel as the gate uses it.
+    """The kernel as the gate and long work use it.
 
     steps: units of work done so far
     """
 
+    steps: int
+
     @property
-    def steps(self) -> int:
-        """Units of work done so far."""
+    def gate(self) -> Gate:
+        """The way in for work from outside."""
         ...
 
     @property

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
+
+from sim.kernel.tasks import KernelTask
 
 
 class DeadlockError(RuntimeError):
@@ -17,14 +19,7 @@ class LivelockError(RuntimeError):
     """Work never ends at one instant.  The text names the queued callbacks and tasks."""
 
 
-class Waiter(Protocol):
-    """A waiting task: its name and the condition that it waits for."""
-
-    name: str
-    why: str
-
-
-def describe_waits(now_us: int, tasks: Iterable[Waiter]) -> str:
+def describe_waits(now_us: int, tasks: Iterable[KernelTask]) -> str:
     """Return the text of a deadlock, one line for each waiting task in order of start."""
     lines = [f"  {task.name} waits for {task.why or 'something unnamed'}" for task in tasks]
     return f"deadlock at {now_us / 1e6:.6f} s: nothing is scheduled and\n" + "\n".join(lines)

@@ -38,7 +38,7 @@ class Scheduler(Protocol):
         ...
 
 
-class Owner(Protocol):
+class TaskOwner(Protocol):
     """The actor (`sim.kernel.actor.Context`) of the waiting task."""
 
     @property
@@ -61,7 +61,7 @@ class Future:
 
     __slots__ = ("_ctx", "_ticket", "done", "value", "why")
 
-    def __init__(self, ctx: Owner, why: str = "") -> None:
+    def __init__(self, ctx: TaskOwner, why: str = "") -> None:
         self._ctx = ctx
         self._ticket: Ticket | None = None
         self.done = False
@@ -96,7 +96,7 @@ class Mailbox:
 
     __slots__ = ("_ctx", "_items", "_ticket", "capacity", "name", "refused")
 
-    def __init__(self, ctx: Owner, name: str, capacity: int) -> None:
+    def __init__(self, ctx: TaskOwner, name: str, capacity: int) -> None:
         self._ctx = ctx
         self._items: deque[Any] = deque()
         self._ticket: Ticket | None = None

@@ -28,6 +28,11 @@ class Judged(Protocol):
         ...
 
     @property
+    def mark(self) -> str:
+        """The judgement in a word."""
+        ...
+
+    @property
     def ok(self) -> bool:
         """True if the expectation holds."""
         ...

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Protocol
 
 from sim.report.charts.run import run_chart
 from sim.report.failure import Failure, Judged, failure_of
@@ -17,20 +16,11 @@ from sim.report.story import Line, clock, delta
 from sim.report.timeline import Timeline
 
 
-class Verdict(Judged, Protocol):
-    """The judgement of an expectation, as a report shows it."""
-
-    @property
-    def mark(self) -> str:
-        """The judgement in a word."""
-        ...
-
-
 def render(
     title: str,
     description: str,
     facts: Mapping[str, str],
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[Judged],
     timeline: Timeline,
     end_us: int,
     chains: Mapping[str, Sequence[Line]],
@@ -47,7 +37,7 @@ def render(
     return page(title, description, facts, f"{verdict_table}{picture}{whys}")
 
 
-def _why(verdict: Verdict, lines: Sequence[Line]) -> str:
+def _why(verdict: Judged, lines: Sequence[Line]) -> str:
     """What decided a verdict; of a failed one unfolded, with its facts."""
     if not verdict.ok:
         return _folded(verdict.name, facts_of(failure_of(verdict, None)) + chain_table(lines), " open")

@@ -79,7 +79,7 @@ def _classes() -> Iterator[tuple[str, ast.ClassDef]]:
 def protocols() -> Iterator[str]:
     """Classes that are Protocols."""
     for path, node in _classes():
-        if any(ast.unparse(base).split("[")[0].endswith("Protocol") for base in node.bases):
+        if any(ast.unparse(base).split("[")[0] == "Protocol" for base in node.bases):
             yield f"{node.name} {path}:{node.lineno}"
 
 

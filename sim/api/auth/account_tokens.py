@@ -18,16 +18,19 @@ import hmac
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from sim.api.auth.authenticator import Accepted, Outcome, Rejected, intersection
-from sim.api.auth.web_tokens import WebToken, parse_token, text_of
+from sim.api.auth.web_tokens import parse_token, text_of
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj, UserInfo
 from sim.ident import Names
 from sim.units import SECOND, parse_time
+
+if TYPE_CHECKING:
+    from sim.api.auth.keys import VerifyingKeys
 
 # Projected volumes ask for this expiration, so that old clients, which do not read a token again,
 # are noticed: their tokens live for a year, with a claim from when on they are stale.
@@ -83,14 +86,6 @@ class _Times(msgspec.Struct, frozen=True):
     exp: float | None = None
     nbf: float | None = None
     iat: float | None = None
-
-
-class KeyRing(Protocol):
-    """The keys that tokens are verified with."""
-
-    def errors_of(self, token: WebToken) -> tuple[str, ...]:
-        """Why no key verifies a token; () if one does."""
-        ...
 
 
 # --- issuing --------------------------------------------------------------------------------------
@@ -159,7 +154,7 @@ class AccountTokens:
         self,
         names: Names,
         rules: TokenRules,
-        keys: KeyRing,
+        keys: VerifyingKeys,
         find: Find,
         wall_us: Callable[[], int],
         *,

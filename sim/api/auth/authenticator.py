@@ -129,19 +129,6 @@ class AudienceAgnostic:
         return Accepted(found.user, common) if isinstance(found, Accepted) else found
 
 
-class Reviewer(Protocol):
-    """What a TokenReview uses."""
-
-    @property
-    def audiences(self) -> tuple[str, ...]:
-        """The audiences of the API."""
-        ...
-
-    def review(self, token: str, audiences: tuple[str, ...]) -> Judged:
-        """Judge a token as if a request had presented it."""
-        ...
-
-
 class Authenticator:
     """All authenticators of a server, in upstream's order.
 

@@ -21,7 +21,7 @@ import msgspec
 
 from sim.api.auth.account_tokens import TokenRules
 from sim.api.auth.attributes import OpinionGiver
-from sim.api.auth.authenticator import Reviewer
+from sim.api.auth.authenticator import Authenticator
 from sim.api.auth.chain import UserRules
 from sim.api.auth.web_tokens import Sign, digest_token
 from sim.api.counting import Counting, uncounted
@@ -116,7 +116,7 @@ class Identities:
         self.tokens = tokens
         self.sign = sign
         self.sign_for_controllers: Sign | None = None
-        self.authenticator: Reviewer | None = None
+        self.authenticator: Authenticator | None = None
 
     def token(self, claims: Obj) -> str:
         """A token of claims, signed with the present key."""
@@ -179,7 +179,7 @@ class Registry:
         return self.identities or Identities(TokenRules.of(self.names))
 
     @property
-    def authenticator(self) -> Reviewer | None:
+    def authenticator(self) -> Authenticator | None:
         """The authenticator of the server; None while no client from outside is served."""
         return None if self.identities is None else self.identities.authenticator
 

@@ -105,7 +105,9 @@ class ComponentMetrics:
 
     def __init__(self, cluster: BuiltCluster) -> None:
         self._cluster = cluster
-        self._meters = begin_counting(cluster.kernel, cluster.api_servers, Meters(BOUNDS))
+        self._meters = begin_counting(
+            cluster.kernel, [each.rebound for each in cluster.api_servers.values()], Meters(BOUNDS)
+        )
 
     def families(self, process: str = "") -> list[Metric]:
         """The families of a kind of process ("apiserver", "controller-manager", "scheduler"), or

@@ -34,9 +34,10 @@ def no_call(*_: Any) -> Any:
 
 
 class Caller(Protocol):
-    """The client as its coalesced calls use it."""
+    """The client as its fast paths use it."""
 
     bucket: TokenBucket
+    timeout_us: int
 
     @property
     def transport(self) -> Transport:

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 from sim.api.store import Item
-from sim.api.types import Reply, Request, Transport
+from sim.api.types import Reply, Request
+from sim.client.fast.coalesced_calls import Caller
 from sim.client.rest.channel import Call, Channel, HotLane
 from sim.kernel import NEVER_US, Context, State
 from sim.kernel.causes import caused_by
@@ -46,23 +47,6 @@ class Rhythm(NamedTuple):
 def shared(number: int) -> int:
     """One Python object for equal numbers, so that the processor's cache holds it."""
     return number
-
-
-class Sender(Protocol):
-    """The client as its renewals use it."""
-
-    timeout_us: int
-
-    @property
-    def transport(self) -> Transport:
-        """The transport in use."""
-        ...
-
-    def resume(
-        self, channel: Channel, request: Request, on_reply: OnReply, sent_us: int, timeout_us: int
-    ) -> OnReply:
-        """Continue as an ordinary call; returns the callback that receives its reply."""
-        ...
 
 
 class Heartbeat:
@@ -113,7 +97,7 @@ class Heartbeat:
     def __init__(
         self,
         ctx: Context,
-        client: Sender,
+        client: Caller,
         request: Request,
         path: tuple[str, ...],
         rhythm: Rhythm,

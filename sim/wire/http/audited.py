@@ -14,9 +14,9 @@ Differs  - Events are written at once in every mode of the log: batches are made
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from ipaddress import ip_address
-from typing import Any, Protocol
+from typing import Any
 
 from sim.api.audit.delivery import cut_to
 from sim.api.audit.events import (
@@ -32,37 +32,13 @@ from sim.api.audit.events import (
 )
 from sim.api.audit.policy import Level
 from sim.api.audit.settings import AuditSettings
+from sim.api.audit.sink import AuditSink
 from sim.api.auth.attributes import AccessAttributes, Opinion
 from sim.api.schema.resource import Resource
-from sim.api.types import Obj, Reply, UserInfo
+from sim.api.types import Reply, UserInfo
 from sim.ident import Names
 from sim.options.audit import STRICT
 from sim.wire.exchange import Exchange
-
-
-class Sink(Protocol):
-    """Where events go (`sim.app.audit.outputs`).
-
-    first: sends the first event of a request that waits for it; None if no request waits
-    """
-
-    first: Callable[[Obj], Awaitable[bool]] | None
-
-    def evaluate(self, level: Level) -> None:
-        """Count a request, by the level of its rule."""
-        ...
-
-    def refuse(self) -> None:
-        """Count a request that is refused, because its event is not stored."""
-        ...
-
-    def forward(self, event: Obj) -> None:
-        """Take an event at once, for a backend that batches by itself."""
-        ...
-
-    def write(self, events: tuple[Obj, ...], wall_us: int) -> bool:
-        """Write events to the log; False if they are not stored."""
-        ...
 
 
 class HttpAudit:
@@ -71,7 +47,9 @@ class HttpAudit:
     wall_us: Unix time of the cluster
     """
 
-    def __init__(self, names: Names, settings: AuditSettings, sink: Sink, wall_us: Callable[[], int]) -> None:
+    def __init__(
+        self, names: Names, settings: AuditSettings, sink: AuditSink, wall_us: Callable[[], int]
+    ) -> None:
         self.names = names
         self._settings = settings
         self._sink = sink

@@ -86,15 +86,6 @@ class Fairness(Protocol):
         ...
 
 
-class AggregatedDocuments(Protocol):
-    """OpenAPI documents of other servers.
-
-    known: what is published now
-    """
-
-    known: Aggregated
-
-
 class Aggregation(Protocol):
     """Group versions that other servers answer.
 
@@ -104,8 +95,8 @@ class Aggregation(Protocol):
     listed: dict[str, Delegated]
 
     @property
-    def openapi(self) -> AggregatedDocuments:
-        """The documents of the servers behind APIServices."""
+    def documents(self) -> Aggregated:
+        """The OpenAPI documents of the servers behind APIServices."""
         ...
 
     def find(self, path: str) -> Delegated | None:
@@ -359,7 +350,7 @@ class Gateway:
     def aggregated(self) -> Aggregated:
         """The OpenAPI documents of other servers."""
         server = self.serving()
-        return NOTHING if server is None else server.aggregator.openapi.known
+        return NOTHING if server is None else server.aggregator.documents
 
     def is_delegated(self, path: str) -> bool:
         """True if another server answers a path."""
@@ -529,7 +520,8 @@ class Gateway:
         # A cluster without a reader of metrics needs no package for metrics.
         from sim.wire.http.measures.families import BOUNDS
 
-        begin_counting(self.kernel, self._servers, self._meters or Meters(BOUNDS))
+        rebounds = [each.rebound for each in self._servers.values()]
+        begin_counting(self.kernel, rebounds, self._meters or Meters(BOUNDS))
         done(None)
 
     def _watch_stop(self, ident: int, done: Callable[[Any], None]) -> None:

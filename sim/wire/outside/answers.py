@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import re
 import zlib
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 from sim.api.schema.json_text import go_quote
 
@@ -255,7 +255,7 @@ def _body_of(head: Head, version: tuple[int, int], method: str) -> _Body | None:
     return _Sized(int(text))
 
 
-class _Body(Protocol):
+class _Body(ABC):
     """The bytes of a body on a connection.
 
     ends_with_connection: True if the end of the connection ends the body
@@ -264,6 +264,7 @@ class _Body(Protocol):
     is_done: bool = False
     ends_with_connection: bool = False
 
+    @abstractmethod
     def feed(self, data: bytes) -> tuple[bytes, bytes]:
         """What a piece adds to the body, and the bytes after the body.  Raises BrokenAnswer."""
         ...

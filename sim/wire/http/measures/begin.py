@@ -10,8 +10,7 @@ Mirrors  kubernetes v1.25 pod-security-admission metrics.go (series that are the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable
 
 from sim.kernel import Kernel
 from sim.kernel.meters import Meters
@@ -29,21 +28,16 @@ FROM_THE_START = tuple(
 )
 
 
-class Rebound(Protocol):
-    """A server that may have to leave its fast paths."""
+def begin_counting(kernel: Kernel, rebounds: Iterable[Callable[[], None]], meters: Meters) -> Meters:
+    """Let the components count from now on, unless they do already.
 
-    def rebound(self) -> None:
-        """Follow a change of what is counted."""
-        ...
-
-
-def begin_counting(kernel: Kernel, servers: Mapping[str, Rebound], meters: Meters) -> Meters:
-    """Let the components count from now on, unless they do already."""
+    rebounds: of each server, lets it follow a change of what is counted
+    """
     if kernel.meters is None:
         kernel.meters = meters
         meters.begun_us = kernel.now_us
         for family, labels in FROM_THE_START:
             meters.count(family, labels, 0)
-        for server in servers.values():
-            server.rebound()
+        for rebound in rebounds:
+            rebound()
     return kernel.meters
