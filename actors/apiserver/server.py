@@ -202,9 +202,8 @@ class ApiServer:
         self.reach = Reach(ctx, self.name, self.storage, self.trail.follow)
         machinery = Machinery(self.scheme, store, self.options, self.kernel)
         self.sees = self.scheme.beside(self.scheme.more)
-        registry = make_registry(
-            ctx, machinery.rules(), self.sees, self.options, self.authorizer, self.around
-        )
+        parts = self.sees, self.options, self.authorizer, self.around
+        registry = make_registry(ctx, machinery.rules(), *parts)
         self.plans = Plans(self, registry, machinery.view) if self.kernel.fast.templates else None
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
         bootstrap(registry, store, self.address, self.trust.data, self.around.addons)
