@@ -15,6 +15,7 @@ MEANINGS = {
     "connection": "A connection to the served API is opened or closed.",
     "decision": "A process decides something about an object, with the reason.",
     "load": "The numbers of requests of a `load` step.",
+    "refused": "The API refuses a write of a user (400, 403, 422 or 500), once in ten minutes for each reason.",
     "schedule": "The scheduler binds a pod to a node, or the message why it cannot.",
     "step": "A step of the timeline occurs; the cause of all that follows from it.",
     "step-end": "The fault of a step ends.",

@@ -403,4 +403,5 @@ def test_serve_takes_options_of_the_api_server_without_a_scenario(
         main([*arguments, "livez-grace-period"])
     assert "'livez-grace-period' is no NAME=VALUE" in capsys.readouterr().err
     plan = Session("", ("cluster.apiServer.flags.runtime-config=api/alpha=true",), "kubernetes").plan()
-    assert plan.cluster.api_server.flags == {"runtime-config": "api/alpha=true"}
+    as_kubeadm = {"enable-admission-plugins": "NodeRestriction"}
+    assert plan.cluster.api_server.flags == {"runtime-config": "api/alpha=true", **as_kubeadm}
