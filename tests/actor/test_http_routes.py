@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.wire.http.routing import attributes
 from tests.actor.test_http import MAPS, config_map, served
 from tests.actor.test_http_custom import BASE, GROUP, defined, widget
 
@@ -66,3 +67,36 @@ async def test_embedded_objects_are_checked_in_an_object_of_another_kind_too() -
         refused = await client.post(BASE, json={**widget("a", e={}, n="x"), "kind": "Gadget"})
         causes = [cause["field"] for cause in refused.json()["details"]["causes"]]
         assert causes == ["kind", "spec.e.apiVersion", "spec.e.kind"]
+
+
+async def test_a_scale_has_the_forms_of_an_object() -> None:
+    deployments = "/apis/apps/v1/namespaces/default/deployments"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    async with served() as (_, client):
+        await client.post(deployments, json={"metadata": {"name": "d"}, "spec": spec})
+        table = (await client.get(f"{deployments}/d/scale", headers=as_("Table"))).json()
+        assert [column["name"] for column in table["columnDefinitions"]] == [
+            "Name",
+            "Desired",
+            "Available",
+            "Age",
+        ]
+        assert table["rows"][0]["cells"] == ["d", 3, 0, "0s"]
+        short = await client.get(f"{deployments}/d/scale", headers=as_("PartialObjectMetadata"))
+        assert sorted(short.json()) == ["apiVersion", "kind", "metadata"]
+        refused = await client.get(f"{deployments}/d/scale", headers=as_(LIST))
+        assert refused.json()["message"].endswith("is not a list (*autoscaling.Scale)")
+
+
+def test_proxy_below_a_version_is_a_verb() -> None:
+    asked = attributes("GET", "/api/v1/proxy/namespaces/n/services/s/x/y", {})
+    assert (asked.verb, asked.resource, asked.subresource) == ("proxy", "services", "")
+    assert (asked.namespace, asked.name) == ("n", "s")
+
+
+async def test_amounts_of_a_runtime_class_are_not_rounded() -> None:
+    body = {"metadata": {"name": "a"}, "handler": "h", "overhead": {"podFixed": {"cpu": "1n"}}}
+    async with served() as (_, client):
+        made = await client.post("/apis/node.k8s.io/v1/runtimeclasses", json=body)
+        assert made.json()["overhead"] == {"podFixed": {"cpu": "1n"}}

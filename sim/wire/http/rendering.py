@@ -24,6 +24,7 @@ import msgspec
 
 from sim.api import raw_text, status
 from sim.api.go.escapes import escaped
+from sim.api.kinds.common.cells import age
 from sim.api.kinds.kind import PLAIN_COLUMNS
 from sim.api.kinds.tables import columns, row
 from sim.api.ownership import managed
@@ -198,6 +199,10 @@ def check_form(view: View, reply: Reply) -> None:
     """
     check_included(view)
     if reply.item is None and reply.items is None:
+        if view.form.kind == PARTIAL_LIST and _is_scale(reply):
+            found = "v1.Scale" if view.resource.custom else "autoscaling.Scale"
+            text = f"you requested {PARTIAL_LIST}, but the requested object is not a list (*{found})"
+            raise NotAcceptable(status.status(406, "NotAcceptable", text))
         return  # a Status keeps its form
     kind, listing, custom = view.form.kind, reply.items is not None, view.resource.custom
     group = (view.resource.short_group.partition(".")[0]) or "core"
@@ -211,6 +216,44 @@ def check_form(view: View, reply: Reply) -> None:
     if kind == PARTIAL_LIST and not listing:
         text = f"you requested {PARTIAL_LIST}, but the requested object is not a list (*{group}.{view.resource.kind})"
         raise NotAcceptable(status.status(406, "NotAcceptable", text))
+
+
+def _is_scale(reply: Reply) -> bool:
+    """True for the answer of the subresource scale."""
+    return reply.code < 300 and isinstance(reply.body, dict) and reply.body.get("kind") == "Scale"
+
+
+def _scale(view: View, scale: Obj) -> Obj:
+    """A Scale in the form that was asked for (printers.go: printScale)."""
+    metadata = scale["metadata"]
+    short = {"kind": PARTIAL, "apiVersion": view.meta_version, "metadata": metadata}
+    if view.form.kind != TABLE:
+        return short
+    numbers = [(scale.get(part) or {}).get("replicas", 0) for part in ("spec", "status")]
+    titles = (("Name", "string"), ("Desired", "integer"), ("Available", "integer"), ("Age", "string"))
+    heads = [
+        {
+            "name": name,
+            "type": kind,
+            "format": "name" if name == "Name" and view.resource.custom else "",
+            "description": "",
+            "priority": 0,
+        }
+        for name, kind in titles
+    ]
+    revision = metadata.get("resourceVersion")
+    return {
+        "kind": TABLE,
+        "apiVersion": view.meta_version,
+        "metadata": {"resourceVersion": revision} if revision else {},
+        "columnDefinitions": heads,
+        "rows": [
+            {
+                "cells": [metadata["name"], *numbers, age(scale, view.now_us)],
+                "object": {"Object": scale, "None": None}.get(view.include, short),
+            }
+        ],
+    }
 
 
 # --- answers --------------------------------------------------------------------------------------
@@ -235,6 +278,8 @@ def prepare(view: View, reply: Reply) -> Callable[[], Answer]:
         return partial_of(_finish, view, reply, _item_body(view, reply.item))
     if reply.items is not None:
         return partial_of(_finish, view, reply, _list_body(view, reply))
+    if view.form.kind and isinstance(body, dict) and _is_scale(reply):
+        return partial_of(_finish, view, reply, _scale(view, body))
     if isinstance(body, str):
         return partial_of(Answer, reply.code, TEXT, body.encode(), reply.headers, reply.warnings)
     return partial_of(_finish, view, reply, body)

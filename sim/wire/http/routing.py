@@ -116,15 +116,17 @@ def attributes(method: str, path: str, options: Mapping[str, str]) -> AccessAttr
         group, rest = rest[0], rest[1:]
     version, rest = rest[0], rest[1:]
     verb = METHOD_VERBS.get(method, "")
-    if rest[0] == "watch" and len(rest) > 1:
-        verb, rest = "watch", rest[1:]
+    # requestinfo.go: specialVerbs; below /proxy there are no subresources.
+    special = rest[0] in ("watch", "proxy") and len(rest) > 1
+    if special:
+        verb, rest = rest[0], rest[1:]
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 1:
         namespace = rest[1]
         if len(rest) > 2 and rest[2] not in NAMESPACE_SUBRESOURCES:
             rest = rest[2:]
     name = rest[1] if len(rest) > 1 else ""
-    sub = rest[2] if len(rest) > 2 else ""
+    sub = rest[2] if len(rest) > 2 and not (special and verb == "proxy") else ""
     if not name:
         if verb == "get":
             verb = "watch" if is_set(options, "watch") else "list"

@@ -12,7 +12,6 @@ from sim.api.go.printing import GoValue
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.errors import Errors, duplicate, immutable, invalid
-from sim.api.kinds.common.fill import amounts, within
 from sim.api.kinds.common.metadata import labels, object_meta, object_meta_update
 from sim.api.kinds.common.pods.affinity import tolerations
 from sim.api.kinds.common.pods.warnings import replaced_node_labels
@@ -21,10 +20,6 @@ from sim.api.kinds.kind import Cells, Kind, Row, Strategy
 from sim.api.objects import name_of
 from sim.api.types import Obj
 from sim.ident import Names
-
-
-def _fill_defaults(obj: Obj) -> Obj:
-    return within(obj, "overhead", lambda value: within(value, "podFixed", amounts))
 
 
 def _validate_create(obj: Obj) -> Errors:
@@ -69,7 +64,6 @@ def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
 KIND = Kind(
     rows=(Row("node", "v1", "runtimeclasses", "RuntimeClass", namespaced=False),),
     strategy=Strategy(create_by_put=True, unconditional=False),
-    defaults=_fill_defaults,
     validate_create=_validate_create,
     validate_update={"": _validate_update},
     client_warnings=_client_warnings,
