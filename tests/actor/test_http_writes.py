@@ -272,3 +272,13 @@ async def test_a_flow_schema_with_a_condition_without_status_does_not_end_the_se
         await passed(cluster)
         (condition,) = (await client.get(f"{schemas}/a")).json()["status"]["conditions"]
         assert (condition["type"], condition["status"]) == ("Dangling", "True")
+
+
+async def test_the_refusal_of_a_review_shows_the_owners_of_its_fields() -> None:
+    body = {"metadata": {"labels": {"a": "b"}}, "spec": {"resourceAttributes": GET_PODS}}
+    async with served() as (_, client):
+        refused = await client.post(f"{REVIEWS}/selfsubjectaccessreviews", json=body)
+        text = refused.json()["message"]
+        assert 'ManagedFields:[]v1.ManagedFieldsEntry{v1.ManagedFieldsEntry{Manager:"python-httpx"' in text
+        assert 'FieldsType:"FieldsV1", FieldsV1:(*v1.FieldsV1)(0xc000000000)' in text
+        assert text.endswith("must be empty")

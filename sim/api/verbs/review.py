@@ -37,7 +37,9 @@ def review_access(call: Call) -> Steps:
     """POST selfsubjectaccessreviews, subjectaccessreviews, localsubjectaccessreviews."""
     obj = yield from admitted(call, _decoded(call))
     spec = obj.get("spec") or {}
-    errors = errors_of(call.resource.plural, obj)
+    record = managed.on_create(call.resource.schema, obj, call.writer())
+    metadata = {**obj["metadata"], "managedFields": managed.render(record, obj)}
+    errors = errors_of(call.resource.plural, {**obj, "metadata": metadata})
     if errors:
         raise Refusal.of(status.invalid(call.resource.group, "", "", errors))
     call.registry.rules.check(call, obj, None)
@@ -45,8 +47,6 @@ def review_access(call: Call) -> Steps:
     user = call.request.user if call.resource.plural == SELF else _user_of(spec)
     giver = call.registry.authorizer
     opinion = ALLOWED if giver is None else giver.authorize(user, _attributes_of(spec))
-    record = managed.on_create(call.resource.schema, obj, call.writer())
-    metadata = {**obj["metadata"], "managedFields": managed.render(record, obj)}
     return _answered(call, {**obj, "metadata": metadata, "status": _status(opinion)})
 
 
