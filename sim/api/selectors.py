@@ -128,14 +128,10 @@ def format_selector(obj: Mapping[str, Any] | None) -> str:
     """metav1.FormatLabelSelector: "a=b,c in (d,e),!f"; "<none>" for an empty selector."""
     if obj is None:
         return "<none>"
-    match = obj.get("matchLabels") or {}
-    parts = [
-        f"{r.key}={r.values[0]}"
-        if r.operator == "In" and list(r.values) == [match.get(r.key)]
-        else _format(r)
-        for r in sorted(from_selector(obj).requirements, key=lambda r: r.key)
-    ]
-    return ",".join(parts) or "<none>"
+    parts = [(key, f"{key}={value}") for key, value in (obj.get("matchLabels") or {}).items()]
+    expressions = from_selector({**obj, "matchLabels": {}}).requirements
+    parts += [(requirement.key, _format(requirement)) for requirement in expressions]
+    return ",".join(text for _, text in sorted(parts, key=lambda part: part[0])) or "<none>"
 
 
 def _format(requirement: Requirement) -> str:

@@ -282,3 +282,18 @@ async def test_the_refusal_of_a_review_shows_the_owners_of_its_fields() -> None:
         assert 'ManagedFields:[]v1.ManagedFieldsEntry{v1.ManagedFieldsEntry{Manager:"python-httpx"' in text
         assert 'FieldsType:"FieldsV1", FieldsV1:(*v1.FieldsV1)(0xc000000000)' in text
         assert text.endswith("must be empty")
+
+
+async def test_a_fixed_time_is_shown_with_the_fraction_that_was_sent() -> None:
+    async with served() as (_, client):
+        await client.post(MAPS, json=config_map("a"))
+        patch = json.dumps({"metadata": {"deletionTimestamp": "2020-01-01T02:00:00.120Z"}})
+        refused = await client.patch(f"{MAPS}/a", content=patch, headers=MERGE)
+        assert "Invalid value: 2020-01-01 02:00:00.12 +0000 UTC: field is immutable" in refused.text
+
+
+async def test_the_deletion_of_a_namespace_does_not_count_in_its_generation() -> None:
+    async with served() as (_, client):
+        await client.post("/api/v1/namespaces", json={"metadata": {"name": "a", "generation": 8}})
+        gone = await client.delete("/api/v1/namespaces/a")
+        assert gone.json()["metadata"]["generation"] == 8

@@ -16,8 +16,10 @@ Differs  duplicate keys are reported for text only, because a decoded value has 
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sim.api.go.base64 import corrupt_at
@@ -47,6 +49,7 @@ _KEPT_EMPTY = {
 }
 IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
 RECORD = "metadata.managedFields"
+_FRACTION = re.compile(r"\.\d+")
 PROBLEMS_MAX = 100  # sigs.k8s.io/json: saveStrictError; further ones are not reported
 
 
@@ -65,12 +68,13 @@ class DecodeError(Exception):
 class Sent(NamedTuple):
     """What Go remembers of a body, and shows in some errors.
 
-    quantities: the texts as they were sent, by the texts that the object holds
+    quantities, times: the texts as they were sent, by the texts that the object holds
     emptied: the paths of empty lists and maps, which the object lacks
     """
 
     quantities: Mapping[str, str]
     emptied: Collection[str]
+    times: Mapping[str, str] = MappingProxyType({})
 
 
 def has_sections(node: SchemaNode, obj: Json) -> bool:
@@ -104,7 +108,7 @@ def conform_noting_sent(
     """As `conform`, and what Go remembers of the value."""
     walk = _Walk(converted)
     made, problems = walk.conform(node, value, kind)
-    return made, problems, Sent(walk.quantities, walk.emptied)
+    return made, problems, Sent(walk.quantities, walk.emptied, walk.times)
 
 
 def conform_part(node: SchemaNode, value: Json, at: str) -> tuple[Any, list[str]]:
@@ -186,6 +190,7 @@ class _Walk:
         self.problems: list[str] = []
         self.quantities: dict[str, str] = {}
         self.emptied: dict[str, None] = {}
+        self.times: dict[str, str] = {}
         self.wrong: str = ""
 
     def _note(self, error: _WrongType) -> None:
@@ -323,9 +328,12 @@ class _Walk:
                 wrong = str(self._wrong(value, field, "string"))
                 raise _Refused(self._alone(wrong) if self.converted else wrong)
             try:
-                return read_time(value, kind == "micro-time")
+                read = read_time(value, kind == "micro-time")
             except ValueError as error:
                 raise _Refused(str(error)) from None
+            if kind == "time" and "." in value:  # stored in seconds, and shown with its fraction
+                self.times[read] = f"{read[:-1]}{_FRACTION.search(value)[0]}Z"  # type: ignore[index]
+            return read
         return _plain(value)
 
     def _number(self, node: SchemaNode, value: Json, field: str) -> Any:

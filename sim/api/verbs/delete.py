@@ -311,7 +311,7 @@ def _marked(call: Call, options: DeleteOptions, item: Item) -> Obj | None:
         fields["deletionTimestamp"] = format_time(now_us + (grace_s or 0) * SECOND)
         if not deletion.kept_by_spec:
             fields["deletionGracePeriodSeconds"] = grace_s or 0
-        if metadata.get("generation", 0) > 0:
+        if metadata.get("generation", 0) > 0 and not deletion.kept_by_spec:
             fields["generation"] = metadata["generation"] + 1
     marked = with_metadata(obj, **fields) if fields else obj
     return deletion.mark(obj, marked, call.registry.names, call.now_text)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from sim.api.go.printing import QUANTITY, GoValue, go_syntax
+from sim.api.go.printing import QUANTITY, GoValue, go_syntax, time_text
 from sim.api.kinds.common.errors import Errors
 from sim.api.schema.field_validation import Sent
 from sim.api.types import Obj
@@ -70,6 +70,8 @@ def with_differences(errors: Errors, obj: Obj, sent: Sent, judge: Callable[[Obj]
 
 def as_sent(errors: Errors, sent: Sent) -> Errors:
     """The errors with values as the body held them."""
+    if sent.times:
+        errors = _with_fractions(errors, sent.times)
     if not sent.quantities and not sent.emptied:
         return errors
     quantities = {
@@ -87,6 +89,17 @@ def as_sent(errors: Errors, sent: Sent) -> Errors:
         error
         if error.given is None
         else msgspec.structs.replace(error, value=text_of(error.given, error.field))
+        for error in errors
+    ]
+
+
+def _with_fractions(errors: Errors, times: Mapping[str, str]) -> Errors:
+    """The errors with the fractions of seconds of times, of which objects hold whole ones."""
+    texts = {time_text(held): time_text(given) for held, given in times.items()}
+    return [
+        msgspec.structs.replace(error, value=texts[error.value])
+        if isinstance(error.value, str) and error.value in texts
+        else error
         for error in errors
     ]
 

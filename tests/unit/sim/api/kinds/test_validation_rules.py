@@ -312,6 +312,8 @@ def test_selector_of_one_value_is_shown_as_a_set_unless_a_label() -> None:
     """labels.Requirement.String."""
     one = {"key": "b", "operator": "In", "values": ["x"]}
     assert format_selector({"matchLabels": {"a": "x"}, "matchExpressions": [one]}) == "a=x,b in (x)"
+    same = {"key": "a", "operator": "In", "values": ["x"]}
+    assert format_selector({"matchLabels": {"a": "x"}, "matchExpressions": [same]}) == "a=x,a in (x)"
 
 
 def test_fields_of_namespaces_and_nodes_do_not_have_a_namespace() -> None:
