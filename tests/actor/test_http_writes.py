@@ -297,3 +297,21 @@ async def test_the_deletion_of_a_namespace_does_not_count_in_its_generation() ->
         await client.post("/api/v1/namespaces", json={"metadata": {"name": "a", "generation": 8}})
         gone = await client.delete("/api/v1/namespaces/a")
         assert gone.json()["metadata"]["generation"] == 8
+
+
+@pytest.mark.parametrize(
+    ("media", "checked", "unchecked"),
+    [
+        ("json-patch", "error decoding patch: unexpected end of JSON input", "unexpected end of JSON input"),
+        ("merge-patch", "error decoding patch: unexpected end of JSON input", "Invalid JSON Patch"),
+    ],
+)
+async def test_a_malformed_patch_is_refused_by_its_first_reader(
+    media: str, checked: str, unchecked: str
+) -> None:
+    async with served() as (_, client):
+        await client.post(MAPS, json=config_map("a"))
+        headers = {"Content-Type": f"application/{media}+json"}
+        for query, message in (("", checked), ("?fieldValidation=Ignore", unchecked)):
+            refused = await client.patch(f"{MAPS}/a{query}", content=b"[", headers=headers)
+            assert (refused.status_code, refused.json()["message"]) == (BAD, message)

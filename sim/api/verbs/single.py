@@ -56,7 +56,7 @@ from sim.api.patch.strategic_merge import (
     restore_error,
     strategic_merge,
 )
-from sim.api.schema.field_validation import duplicate_fields, has_sections
+from sim.api.schema.field_validation import IGNORE, duplicate_fields, has_sections
 from sim.api.schema.json_text import TooLargeNumber, parse_noting_twice, plain
 from sim.api.schema.resource import Resource
 from sim.api.store import Answer, Delete, Get, Item, Managed, Op, Put
@@ -611,10 +611,15 @@ def patch_body(call: Call, kind: str) -> tuple[Json, list[str]]:
     """
     body = call.request.body
     if isinstance(body, bytes | bytearray):
-        text = "" if kind == call.registry.names.media_strategic_patch else "error decoding patch: "
+        names = call.registry.names
+        unchecked = call.field_validation == IGNORE
+        plainly = kind == names.media_strategic_patch or unchecked
+        text = "" if plainly else "error decoding patch: "
         try:
             body = parse_noting_twice(bytes(body).decode("utf-8", "replace"), finite=True)
         except ValueError as error:
+            if unchecked and kind == names.media_merge_patch:
+                raise bad_request("Invalid JSON Patch") from None
             raise bad_request(f"{text}{error}") from None
         except TooLargeNumber as error:
             listed = kind == call.registry.names.media_json_patch

@@ -18,14 +18,17 @@ def decoded_size(value: str) -> int:
     return len(value) * 3 // 4 - value.count("=", -2)
 
 
-def immutable_data_errors(new: Obj, old: Obj, keys: tuple[str, ...]) -> Errors:
+def immutable_data_errors(new: Obj, old: Obj, keys: tuple[str, ...], filled: tuple[str, ...] = ()) -> Errors:
     """Errors of a change of these fields while the stored object says that it is immutable.
 
-    Quirk: an empty map that is sent differs from none (reflect.DeepEqual).
+    filled: those which are an empty map by default
+    Quirk: an empty map of the others that is sent differs from none (reflect.DeepEqual).
     """
     if not old.get("immutable"):
         return []
     errors = [] if new.get("immutable") else [forbidden("immutable", _WHEN_IMMUTABLE)]
     return errors + [
-        forbidden(key, _WHEN_IMMUTABLE) for key in keys if new.get(key) != (old.get(key) or None)
+        forbidden(key, _WHEN_IMMUTABLE)
+        for key in keys
+        if new.get(key) != (old.get(key) or None) and (key not in filled or new.get(key) or old.get(key))
     ]

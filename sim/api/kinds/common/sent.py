@@ -29,7 +29,7 @@ _TELLING = re.compile(
 # The same by plural: what an update compares by reflection, or a rule asks for nil.
 _TELLING_IN = {
     "storageclasses": re.compile(r"parameters"),
-    "configmaps": re.compile(r"data|binaryData"),
+    "configmaps": re.compile(r"binaryData"),
     "secrets": re.compile(r"data"),
     "persistentvolumeclaims": re.compile(r"spec\.(?:accessModes|resources\.requests)"),
     "customresourcedefinitions": re.compile(r".*\.dependencies"),

@@ -40,7 +40,7 @@ def _validate_create(obj: Obj) -> Errors:
 
 def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
-    errors += immutable_data_errors(new, old, ("data", "binaryData"))
+    errors += immutable_data_errors(new, old, ("data", "binaryData"), filled=("data",))
     return errors + _validate_create(new)
 
 

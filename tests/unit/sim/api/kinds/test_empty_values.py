@@ -28,6 +28,10 @@ def test_an_empty_policy_is_not_defaulted_where_the_field_is_a_pointer() -> None
     assert created("priorityclasses", {"preemptionPolicy": ""}) == ["preemptionPolicy: Required value"]
 
 
+def test_an_empty_map_of_data_is_the_default_of_a_config_map() -> None:
+    assert updated("configmaps", {"immutable": True}, {"immutable": True, "data": {}}) == []
+
+
 @pytest.mark.parametrize(
     ("plural", "before", "after", "errors"),
     [
