@@ -315,3 +315,12 @@ async def test_a_malformed_patch_is_refused_by_its_first_reader(
         for query, message in (("", checked), ("?fieldValidation=Ignore", unchecked)):
             refused = await client.patch(f"{MAPS}/a{query}", content=b"[", headers=headers)
             assert (refused.status_code, refused.json()["message"]) == (BAD, message)
+
+
+async def test_a_time_of_a_wrong_type_in_an_apply_is_refused_by_the_converter() -> None:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "creationTimestamp": [{}]}}
+    async with served() as (_, client):
+        headers = {"Content-Type": "application/apply-patch+yaml"}
+        path = f"{MAPS}/a?fieldManager=m"
+        refused = await client.patch(path, content=json.dumps(body), headers=headers)
+        assert refused.json()["message"].endswith("json: cannot unmarshal array into Go value of type string")

@@ -209,6 +209,9 @@ def _conversion(message: str) -> str:
     """A type error in the words of upstream's converter of unstructured objects."""
     if message.endswith("of type int32") and "cannot unmarshal object" in message:  # an IntOrString
         return f"{message.partition(' into ')[0]} into Go value of type int32"
+    if message.startswith("json: cannot unmarshal") and message.endswith("of type string"):
+        # A time: a text in any other field has been refused with its schema.
+        return f"{message.partition(' into ')[0]} into Go value of type string"
     if message.startswith("json: cannot unmarshal number"):
         return f"cannot convert float64 to {message.rpartition(' ')[2]}"
     return f"error decoding from json: {message}" if message.startswith("illegal base64") else message
