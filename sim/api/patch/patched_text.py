@@ -16,6 +16,7 @@ from typing import Any
 from sim.api.go.escapes import escaped
 from sim.api.go.order import field_places
 from sim.api.patch.json_patches import json_patch, merge_patch, pointed
+from sim.api.patch.strategic_merge import go_print
 from sim.api.schema.field_schemas import SchemaNode
 from sim.api.types import Json, Obj
 
@@ -52,6 +53,36 @@ def in_go_order(node: SchemaNode | None, value: Json) -> Json:
         keys = sorted(value)
     below = {key: None if node is None else node.properties.get(key) or node.values for key in keys}
     return {key: value[key] if key == "fieldsV1" else in_go_order(below[key], value[key]) for key in keys}
+
+
+def printed_patch(original: Json, patch: Json) -> str:
+    """The text of a strategic merge patch in the refusal of what it makes."""
+    return go_print(merged_patch(original, patch))
+
+
+def merged_patch(original: Json, patch: Json) -> Json:
+    """A strategic merge patch as the merge leaves it, which refusals print.
+
+    The merge drops the nulls of what it puts where nothing is, or a value of another kind
+    (strategicpatch/patch.go: discardNullValuesFromPatch).  Items of lists are left unread.
+    """
+    if not (isinstance(original, dict) and isinstance(patch, dict)):
+        return patch
+    left: Obj = {}
+    for key, value in patch.items():
+        here = original.get(key)
+        same = isinstance(value, dict) and isinstance(here, dict)
+        left[key] = merged_patch(here, value) if same else without_nulls(value, type(here) is type(value))
+    return left
+
+
+def without_nulls(value: Json, same: bool) -> Json:
+    """A value without the keys of its maps that hold null; `same` leaves it unread."""
+    if same:
+        return value
+    if isinstance(value, dict):
+        return {key: without_nulls(below, False) for key, below in value.items() if below is not None}
+    return [without_nulls(item, False) for item in value] if isinstance(value, list) else value
 
 
 def _touch_pointed(out: Json, operation: Obj, touched: dict[int, Any]) -> None:

@@ -331,7 +331,7 @@ class _Walk:
                 read = read_time(value, kind == "micro-time")
             except ValueError as error:
                 raise _Refused(str(error)) from None
-            if kind == "time" and "." in value:  # stored in seconds, and shown with its fraction
+            if kind == "time" and "." in value:  # errors show its fraction
                 self.times[read] = f"{read[:-1]}{_FRACTION.search(value)[0]}Z"  # type: ignore[index]
             return read
         return _plain(value)

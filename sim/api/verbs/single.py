@@ -49,9 +49,8 @@ from sim.api.patch.json_patches import (
     json_patch_problems,
     merge_patch,
 )
-from sim.api.patch.patched_text import in_go_order, patched_text
+from sim.api.patch.patched_text import in_go_order, patched_text, printed_patch
 from sim.api.patch.strategic_merge import (
-    go_print,
     has_list_directive,
     restore_error,
     strategic_merge,
@@ -585,7 +584,8 @@ def patch(call: Call) -> Steps:
         sound = resource.custom or has_sections(resource.schema, out)
         # A directive for a list that is absent stays in it, until the result is read as its type.
         if call.unchecked or not sound or (strategic and has_list_directive(body)):
-            shown = partial(go_print, body) if strategic else partial(_document, call, item, body)
+            text = partial(printed_patch, item.obj) if strategic else partial(_document, call, item)
+            shown = partial(text, body)
             wrong = restore_error(resource.schema, out) if strategic else ""
             out = conform(call, resource, out, Patched(shown, wrong, problems, strategic))
         if not resource.custom:

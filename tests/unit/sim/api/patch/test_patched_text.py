@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.api.patch.patched_text import in_go_order, patched_text
+from sim.api.patch.patched_text import in_go_order, merged_patch, patched_text
 from sim.api.schema.field_schemas import schema_of_kind
 
 POD = {
@@ -54,3 +54,13 @@ def test_what_a_merge_patch_puts_in_place_of_a_map_keeps_its_order() -> None:
 def test_an_add_operation_does_not_read_its_from() -> None:
     patch = [{"op": "add", "path": "/spec/nodeName", "from": "/metadata/name", "value": "m"}]
     assert patched_text(SOURCE, patch).startswith('{"metadata":{"name":"p","uid":"u",')
+
+
+def test_a_strategic_patch_is_printed_without_the_nulls_of_what_it_adds() -> None:
+    original = {"spec": {"a": {"b": 1}, "l": [1], "t": "x"}}
+    patch = {
+        "spec": {"a": {"b": None, "c": {"d": None}}, "l": [{"e": None}], "t": {"f": None}, "n": [{"g": None}]}
+    }
+    assert merged_patch(original, patch) == {
+        "spec": {"a": {"b": None, "c": {}}, "l": [{"e": None}], "t": {}, "n": [{}]}
+    }
