@@ -11,7 +11,7 @@ from tests.actor.test_http_custom import BASE, GROUP, defined, widget
 CAPACITIES = "/apis/storage.k8s.io/v1beta1/namespaces/default/csistoragecapacities"
 HTML = {"Accept": "text/html"}
 LIST = "PartialObjectMetadataList"
-SUPPORTED, ACCEPTED, INVALID, BROKEN = 415, 406, 422, 500
+OK, SUPPORTED, ACCEPTED, BROKEN = 200, 415, 406, 500
 EMBEDDED: dict[str, Any] = {
     "type": "object",
     "x-kubernetes-embedded-resource": True,
@@ -100,3 +100,10 @@ async def test_amounts_of_a_runtime_class_are_not_rounded() -> None:
     async with served() as (_, client):
         made = await client.post("/apis/node.k8s.io/v1/runtimeclasses", json=body)
         assert made.json()["overhead"] == {"podFixed": {"cpu": "1n"}}
+
+
+async def test_a_write_warns_of_its_fields_although_its_form_is_refused() -> None:
+    async with served() as (_, client):
+        made = await client.post(MAPS, json={**config_map("a"), "z": 1}, headers=as_(LIST))
+        assert (made.status_code, made.headers["Warning"]) == (ACCEPTED, '299 - "unknown field \\"z\\""')
+        assert (await client.get(f"{MAPS}/a")).status_code == OK

@@ -99,6 +99,7 @@ class _Found:
     asked: set once the path is understood
     audited: the audit of the exchange, which does nothing until the user is known
     handled: False if the route refused the request
+    warned: the warnings of a reply that cannot have the form that was asked for
     flow: headers with the uids of FlowSchema and priority level
     begun_us: when the request came, in the time of the cluster
     """
@@ -107,6 +108,7 @@ class _Found:
     resource: Resource | None = None
     audited: AuditedExchange = field(default_factory=AuditedExchange)
     handled: bool = True
+    warned: tuple[str, ...] = ()
     flow: tuple[tuple[str, str], ...] = ()
     begun_us: int = 0
 
@@ -175,6 +177,7 @@ class Front:
         except Refused as refused:
             form = negotiation.error_form(self._names, header, _indents(exchange))
             response = self._refusal(form, refused.body)
+            response.headers += [("Warning", text) for text in rendering.warning_headers(found.warned)]
             found.handled = not status.is_of_route(refused.body)
             found.audited.reply(Reply(response.code, body=refused.body), found.resource)
         if found.asked is not None:
@@ -433,6 +436,7 @@ class Front:
             return self._stream(EventWriter(view), watch, exchange.extensions.get(STREAMED), resource)
         if warnings and reply.ok:
             reply.warnings += warnings
+        found.warned = reply.warnings
         view = self._shown(view, reply, headers.get("accept"))
         # YAML is printed node by node, some 8 us each.
         size = len(reply.items or ()) * ITEM_BYTES if form.media == names.media_yaml else 0
