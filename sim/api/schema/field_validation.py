@@ -331,8 +331,8 @@ class _Walk:
                 read = read_time(value, kind == "micro-time")
             except ValueError as error:
                 raise _Refused(str(error)) from None
-            if kind == "time" and "." in value:  # errors show its fraction
-                self.times[read] = f"{read[:-1]}{_FRACTION.search(value)[0]}Z"  # type: ignore[index]
+            if kind == "time" and (fraction := _FRACTION.search(value)):  # which errors show
+                self.times[read] = f"{read[:-1]}{fraction[0]}Z"
             return read
         return _plain(value)
 
