@@ -19,7 +19,7 @@ from sim.api.crd.served import CustomResource
 from sim.api.raw_text import with_text
 from sim.api.schema import decoding
 from sim.api.schema import field_validation as fieldvalidation
-from sim.api.schema.json_text import go_quote, parse, parse_noting_twice
+from sim.api.schema.json_text import TooLargeNumber, go_quote, parse, parse_noting_twice, plain
 from sim.api.schema.resource import Resource
 from sim.api.status import invalid
 from sim.api.types import Json, Obj
@@ -111,6 +111,35 @@ def _newer_eviction(resource: Resource, body: Json) -> Json:
     if body.get("apiVersion") == f"{resource.group}/v1beta1":
         return {**body, "apiVersion": resource.api_version}
     return body
+
+
+def patch_body(call: Call, kind: str) -> tuple[Json, list[str]]:
+    """The decoded patch, and the messages about keys that it holds duplicates.
+
+    A JSON patch keeps the duplicates of its operations for `json_patch_problems`, so none are
+    reported here.
+    """
+    body = call.request.body
+    if isinstance(body, bytes | bytearray):
+        names = call.registry.names
+        unchecked = call.field_validation == fieldvalidation.IGNORE
+        plainly = kind == names.media_strategic_patch or unchecked
+        text = "" if plainly else "error decoding patch: "
+        try:
+            body = parse_noting_twice(bytes(body).decode("utf-8", "replace"), finite=True)
+        except ValueError as error:
+            if unchecked and kind == names.media_merge_patch:
+                raise bad_request("Invalid JSON Patch") from None
+            raise bad_request(f"{text}{error}") from None
+        except TooLargeNumber as error:
+            listed = kind == call.registry.names.media_json_patch
+            where = "struct field jsonPatchOp.value" if listed else "value"
+            why = f"json: cannot unmarshal number {error} into Go {where} of type float64"
+            raise bad_request(f"{text}{why}") from None
+    if kind == call.registry.names.media_json_patch:
+        return body, []
+    duplicates = fieldvalidation.duplicate_fields(body) if call.from_outside else []
+    return plain(body) if duplicates else body, duplicates
 
 
 def conform(call: Call, resource: Resource, obj: Obj, patched: Patched) -> Obj:

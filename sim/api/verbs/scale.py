@@ -31,7 +31,7 @@ from sim.api.status import invalid, not_found
 from sim.api.store import Get, Item
 from sim.api.types import Json, Obj, Reply
 from sim.api.verbs.apply import applied_scale, is_apply
-from sim.api.verbs.body import Patched, body_kind, conform, decode
+from sim.api.verbs.body import Patched, body_kind, conform, decode, patch_body
 from sim.api.verbs.call import (
     Call,
     Refusal,
@@ -43,7 +43,7 @@ from sim.api.verbs.call import (
     parse_revision,
     read_patch,
 )
-from sim.api.verbs.single import Record, patch_body, registry_key, update_object
+from sim.api.verbs.single import Record, registry_key, update_object
 
 Shown = Callable[[Obj], Obj]  # makes the Scale of an object
 

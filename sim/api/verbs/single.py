@@ -55,14 +55,13 @@ from sim.api.patch.strategic_merge import (
     restore_error,
     strategic_merge,
 )
-from sim.api.schema.field_validation import IGNORE, duplicate_fields, has_sections
-from sim.api.schema.json_text import TooLargeNumber, parse_noting_twice, plain
+from sim.api.schema.field_validation import has_sections
 from sim.api.schema.resource import Resource
 from sim.api.store import Answer, Delete, Get, Item, Managed, Op, Put
 from sim.api.types import Json, Obj, Reply
 from sim.api.verbs import escalation
 from sim.api.verbs.after_admission import check_admitted, counted, must_specify_revision, placed, to_be_stored
-from sim.api.verbs.body import Patched, conform, decode
+from sim.api.verbs.body import Patched, conform, decode, patch_body
 from sim.api.verbs.call import (
     Call,
     Refusal,
@@ -601,35 +600,6 @@ def patch(call: Call) -> Steps:
         return _defaulted(call, tidied(out, call.dry_run))
 
     return (yield from update_object(call, change))
-
-
-def patch_body(call: Call, kind: str) -> tuple[Json, list[str]]:
-    """The decoded patch, and the messages about keys that it holds duplicates.
-
-    A JSON patch keeps the duplicates of its operations for `json_patch_problems`, so none are
-    reported here.
-    """
-    body = call.request.body
-    if isinstance(body, bytes | bytearray):
-        names = call.registry.names
-        unchecked = call.field_validation == IGNORE
-        plainly = kind == names.media_strategic_patch or unchecked
-        text = "" if plainly else "error decoding patch: "
-        try:
-            body = parse_noting_twice(bytes(body).decode("utf-8", "replace"), finite=True)
-        except ValueError as error:
-            if unchecked and kind == names.media_merge_patch:
-                raise bad_request("Invalid JSON Patch") from None
-            raise bad_request(f"{text}{error}") from None
-        except TooLargeNumber as error:
-            listed = kind == call.registry.names.media_json_patch
-            where = "struct field jsonPatchOp.value" if listed else "value"
-            why = f"json: cannot unmarshal number {error} into Go {where} of type float64"
-            raise bad_request(f"{text}{why}") from None
-    if kind == call.registry.names.media_json_patch:
-        return body, []
-    duplicates = duplicate_fields(body) if call.from_outside else []
-    return plain(body) if duplicates else body, duplicates
 
 
 def _with_record(item: Item, patch: Json) -> Obj:
