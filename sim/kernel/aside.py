@@ -4,6 +4,8 @@
 change nothing but what it owns.  Where no clients wait, both run in the driver.  Where a
 cluster is served, the first runs on a thread.  Virtual time rests and no other unit runs, but those
 operations of the gate that change nothing (`Gate.handle`) are applied as if they had come before.
+Where the function rests (`sim.pauses`), its unit ends and another one follows: all other work from
+outside is applied between the two.
 
 Holds: a run is the same with and without the thread.  Nothing changes what the function reads, and
 a journalled read has the position of the unit, so that a replay applies it before.
@@ -20,9 +22,10 @@ import outcome
 import trio
 
 from sim.kernel.gate import Driver
+from sim.pauses import Parts
 
 Outcome = outcome.Maybe[Any]
-Job = tuple[Callable[[], Any], Callable[[Outcome], None], int]  # the last: its cause
+Job = tuple[Parts, Callable[[Outcome], None], int]  # the last: its cause
 
 
 class Aside:
@@ -52,7 +55,7 @@ class Aside:
         """Let `work` be the unit of work that follows the present one, and call `then` with its
         outcome.  Work from outside may come between the two.
         """
-        self.jobs.append((work, then, self._kernel.cause))
+        self.jobs.append((Parts(work), then, self._kernel.cause))
 
     def kick(self) -> None:
         """Look at the gate: an operation may have been handed in."""
@@ -62,33 +65,43 @@ class Aside:
         """Do one unit of the work that waits (called by the driver); 0 if none waits, otherwise 1."""
         if not self.jobs:
             return 0
-        work, then, cause = self.jobs.popleft()
+        parts, then, cause = self.jobs[0]  # kept there while it is done, so that `end` finds it
         if self.threads is None:
-            found: Outcome = outcome.capture(work)
+            parts.go_on()
         else:
             self.busy = True  # its position in the journal is that of the reads before it
             try:
-                found = await self._done(work)
+                await self._done(parts)
             finally:
                 self.busy = False
         kernel = self._kernel
         kernel.steps += 1
-        kernel.follow(cause)
-        then(found)
+        self.jobs.popleft()
+        if parts.found is None:
+            self.jobs.append((parts, then, cause))
+        else:
+            kernel.follow(cause)
+            then(parts.found)
         return 1
 
-    async def _done(self, work: Callable[[], Any]) -> Outcome:
-        """The outcome of a function on a thread, beside which reads are applied."""
-        box: list[Outcome] = []
+    def end(self) -> None:
+        """Give up the work that has begun."""
+        for parts, _, _ in self.jobs:
+            parts.give_up()
+
+    async def _done(self, parts: Parts) -> None:
+        """Do a part on a thread, beside which reads are applied."""
+        done = False
 
         async def run() -> None:
-            box.append(await trio.to_thread.run_sync(outcome.capture, work, limiter=self.threads))
+            nonlocal done
+            await trio.to_thread.run_sync(parts.go_on, limiter=self.threads)
+            done = True
             self.kick()
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run)
-            while not box:
+            while not done:
                 self._news = trio.Event()
                 self._kernel.gate.apply_reads()
                 await self._news.wait()
-        return box[0]

@@ -462,10 +462,10 @@ class Kernel:
                 await self._turn()
         finally:  # parked tasks stay so until their nursery is cancelled
             self._driver = None
+            self.aside.end()
             for task, out in [*self._ready, *self._late, *((task, None) for task in self._held.values())]:
                 if task.trio_task is not None:
-                    ended = out if isinstance(out, outcome.Error) else outcome.Value(None)
-                    reschedule(task.trio_task, ended)
+                    reschedule(task.trio_task, out if isinstance(out, outcome.Error) else outcome.Value(None))
             self._ready.clear()
             self._late.clear()
             for goal in self._goals:

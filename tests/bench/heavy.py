@@ -103,12 +103,11 @@ def custom_forms() -> Iterator[Heavy]:
     yield from kinds_of("cels", properties, custom("cels", spec={"a": numbers}), {"spec": {"a": numbers[1:]}})
     # A rule that the cost limit of one evaluation ends.
     rules = [{"rule": "self.a.all(x, self.a.exists(y, y == x + 1))"}]
-    properties = {
-        "spec": {"type": "object", "properties": {"a": integers}, "x-kubernetes-validations": rules}
-    }
+    some = {**integers, "maxItems": 1_900}  # the estimate of a definition allows no more
+    properties = {"spec": {"type": "object", "properties": {"a": some}, "x-kubernetes-validations": rules}}
     yield Heavy(
         "limits: create",
-        [post(place("limits"), custom("limits", spec={"a": numbers}))],
+        [post(place("limits"), custom("limits", spec={"a": numbers[:1_900]}))],
         [post(DEFINITIONS, definition("limits", properties))],
     )
     for n, rule in enumerate(

@@ -4,7 +4,7 @@ python -m tests.bench.pieces FILE serve ...
 
 A piece is what one task of Trio does between two of its waits, or one call in C that keeps the lock
 of the interpreter on any thread.  All requests wait for these.  Writes also wait for what is done
-aside (`sim.kernel.aside`) in one unit of work.
+aside (`sim.kernel.aside`) in one unit of work: up to the next rest of a part.
 
 The length is processor time, so that a busy machine makes no piece longer.  Each piece above
 `NOTED_MS` is a line of FILE: the requests that wait (`all` or `writes`), and milliseconds.
@@ -23,7 +23,8 @@ from typing import Any
 import trio
 
 from sim.app.cli import main as cli
-from sim.kernel.aside import Aside
+from sim.kernel import aside
+from sim.pauses import Parts
 
 Note = Callable[[str, float], None]  # the requests that wait, and milliseconds
 NOTED_MS = 20.0
@@ -53,20 +54,31 @@ def watch_lock(note: Note) -> None:
         note("all", 1000 * (process_time() - began_s))
 
 
-def noted(note: Note, plan: Callable[..., None]) -> Callable[..., None]:
-    """`Aside.plan` with a note of each unit of work."""
+def noted(note: Note) -> type[Parts]:
+    """`Parts` with a note of each part."""
 
-    def plan_noted(aside: Aside, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        def timed() -> Any:
-            began_s = thread_time()
-            try:
-                return work()
-            finally:
-                note("writes", 1000 * (thread_time() - began_s))
+    class Noted(Parts):
+        began_s = 0.0
 
-        plan(aside, timed, then)
+        def __init__(self, work: Callable[[], Any]) -> None:
+            def timed() -> Any:
+                self.began_s = thread_time()
+                try:
+                    return work()
+                finally:
+                    self.end()
 
-    return plan_noted
+            super().__init__(timed)
+
+        def rest(self) -> None:
+            self.end()
+            super().rest()
+            self.began_s = thread_time()
+
+        def end(self) -> None:
+            note("writes", 1000 * (thread_time() - self.began_s))
+
+    return Noted
 
 
 def main() -> None:
@@ -77,7 +89,7 @@ def main() -> None:
             with path.open("a") as file:
                 file.write(f"{waiting} {ms:.1f}\n")
 
-    setattr(Aside, "plan", noted(note, Aside.plan))  # noqa: B010
+    setattr(aside, "Parts", noted(note))  # noqa: B010
     run: Any = trio.run
     trio.run = partial(run, instruments=[Pieces(note)])
     threading.Thread(target=watch_lock, args=(note,), daemon=True).start()

@@ -25,14 +25,15 @@ def embedded_errors(schema: Structural, value: Json, at: str, embedded: bool, er
     if isinstance(value, list):
         for i, item in enumerate(value) if schema.items is not None else ():
             assert schema.items is not None
-            embedded_errors(schema.items, item, f"{at}[{i}]", schema.items.embedded, errors)
+            if isinstance(item, dict | list):
+                embedded_errors(schema.items, item, f"{at}[{i}]", schema.items.embedded, errors)
         return
     if not isinstance(value, dict):
         return
     if embedded:
         errors += _head_errors(value, at)
     for key, given in value.items():
-        below = schema.below(key)
+        below = schema.below(key) if isinstance(given, dict | list) else None
         if below is not None:
             embedded_errors(below, given, schema.place(at, key), below.embedded, errors)
 

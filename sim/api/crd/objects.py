@@ -45,6 +45,7 @@ from sim.api.schema.json_text import VERSION_AND_KIND, go_quote, parse_noting_tw
 from sim.api.store import Answer, Consult, Consulted, Op
 from sim.api.types import Json, Obj
 from sim.api.verbs.call import Call, Refusal, bad_request, internal
+from sim.pauses import paced, spent, weight_us
 
 Preparing = Generator[Op, Answer, Callable[[Obj], Obj]]
 
@@ -121,14 +122,19 @@ def shaped(resource: CustomResource, value: Obj) -> tuple[Obj, list[str]]:
     Quirk: the schema is that of the version that the object names; in an unknown version, no field
     is known.
     """
+    us = weight_us(value)
     problems = duplicate_fields(value)
+    spent(us)
     obj, unknown = typed_metadata(plain(value) if problems else value)
     group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
     if group == resource.group and obj.get("kind") == resource.kind:
         structure: Structural = resource.schemas.get(version, ANYTHING)
         obj, fields = pruned(structure, obj)
+        spent(us)
         obj = without_nulls(structure, obj)
+        spent(us)
         obj, parts = with_typed_parts(structure, obj)
+        spent(us)
         unknown = [*unknown, *fields, *parts]
         obj = defaulted(structure, obj)
     return obj, problems + [f"unknown field {go_quote(path)}" for path in unknown]
@@ -176,22 +182,29 @@ _shown: IdentityMemo[Obj] = IdentityMemo()
 
 def shown(resource: CustomResource, obj: Obj) -> Obj:
     """A stored object in the requested version; the same object if there is nothing to convert."""
-    known = _shown.get(resource, obj)
-    return _shown.put(_converted(resource, obj, resource.version), resource, obj) if known is None else known
+    us = weight_us(obj)  # work that rests does so whether another request has made it or not
+    known = None if us else _shown.get(resource, obj)
+    if known is not None:
+        return known
+    return _shown.put(_converted(resource, obj, resource.version, us), resource, obj)
 
 
 def stored(resource: CustomResource, obj: Obj) -> Obj:
     """An object of the requested version in stored form."""
-    return _converted(resource, _go_numbers(obj), resource.stored)
+    spent(us := weight_us(obj))
+    made = _go_numbers(obj)
+    spent(us)
+    return _converted(resource, made, resource.stored, us)
 
 
-def _converted(resource: CustomResource, obj: Obj, wanted: str) -> Obj:
+def _converted(resource: CustomResource, obj: Obj, wanted: str, us: int) -> Obj:
+    """The object in another version. us: of processor time that one pass over it takes"""
     given = version_of(obj)
     if given != wanted:
         _check_version(resource, obj)
         if resource.webhook:
             raise internal(f"conversion webhook for {obj.get('apiVersion')}, Kind={resource.kind} not called")
-    obj = _decoded(resource, obj)
+    obj = _decoded(resource, obj, us)
     if given != wanted:
         obj = _coerced(resource, {**obj, "apiVersion": f"{resource.group}/{wanted}"}, wanted)
     return obj
@@ -202,12 +215,17 @@ def _check_version(resource: CustomResource, obj: Obj) -> None:
         raise internal(f"request to convert CR from an invalid group/version: {obj.get('apiVersion')}")
 
 
-def _decoded(resource: CustomResource, obj: Obj) -> Obj:
+def _decoded(resource: CustomResource, obj: Obj, us: int = 0) -> Obj:
     """An object as its own version has it."""
     structure: Structural | None = resource.schemas.get(version_of(obj))
     if structure is not None:
-        obj = without_nulls(structure, pruned(structure, obj)[0])
+        spent(us)
+        obj, _ = pruned(structure, obj)
+        spent(us)
+        obj = without_nulls(structure, obj)
+        spent(us)
         obj = defaulted(structure, obj)
+        spent(us)
     return obj
 
 
@@ -320,7 +338,9 @@ def structure_errors(resource: CustomResource, obj: Obj, old: Obj | None, found:
     """
     structure = resource.structure
     errors: Errors = []
+    spent(us := weight_us(obj))
     embedded_errors(structure, obj, "", False, errors)
+    spent(us)
     # Duplicates from before the list type was declared may stay (strategy.go, ValidateUpdate).
     if old is None or not list_errors(structure, old):
         errors += list_errors(structure, obj)
@@ -417,15 +437,16 @@ def list_errors(schema: Structural, obj: Obj) -> Errors:
 def _repeated(schema: Structural, value: Json, at: str, errors: Errors) -> None:
     if isinstance(value, dict):
         for key, given in value.items():
-            below = schema.below(key)
+            below = schema.below(key) if isinstance(given, dict | list) else None
             if below is not None:
                 _repeated(below, given, schema.place(at, key), errors)
     elif isinstance(value, list):
         if schema.list_type in ("set", "map"):
             errors += _duplicates(schema, value, at)
-        for i, item in enumerate(value) if schema.items is not None else ():
+        for i, item in enumerate(paced(value, 1)) if schema.items is not None else ():
             assert schema.items is not None
-            _repeated(schema.items, item, f"{at}[{i}]", errors)
+            if isinstance(item, dict | list):
+                _repeated(schema.items, item, f"{at}[{i}]", errors)
 
 
 def _duplicates(schema: Structural, value: list[Json], at: str) -> Errors:
@@ -441,7 +462,7 @@ def _duplicates(schema: Structural, value: list[Json], at: str) -> Errors:
             if item is not None and not isinstance(item, dict):
                 detail = "must be an object for an array of list-type map"
                 return [invalid(f"{at}[{i}]", GoValue(ANY, item), detail)]
-    for i, item in enumerate(value):
+    for i, item in enumerate(paced(value, 3)):
         what = item
         if schema.list_type == "map":
             keys = item if isinstance(item, dict) else {}

@@ -35,10 +35,12 @@ from sim.api.memo import IdentityMemo
 from sim.api.patch.json_patches import equal
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Json, Obj
+from sim.pauses import spent
 
 # The bounds of one reply: a body of megabytes can hold a great many errors.
 ERRORS_MAX = 1000
 REPORTED_CHARS_MAX = 1 << 20
+VALUE_US = 8  # of processor time, for a value without parts
 
 
 class _Found:
@@ -76,6 +78,7 @@ class _Check:
 
     def value(self, raw: Json, value: Json, at: str) -> _Found:
         out = _Found()
+        spent(VALUE_US)
         if not isinstance(raw, dict):
             return out
         checks = (

@@ -52,7 +52,11 @@ def _prune(schema: Structural, value: Json, at: str, unknown: list[str], free: b
         if free:
             return value
         below = ANYTHING
-    out = [_prune(below, item, f"{at}[{i}]", unknown, free or below.free) for i, item in enumerate(value)]
+    free = free or below.free
+    out = [
+        _prune(below, item, f"{at}[{i}]", unknown, free) if isinstance(item, dict | list) else item
+        for i, item in enumerate(value)
+    ]
     return _unless_all_same(value, out)
 
 
@@ -71,15 +75,17 @@ def _prune_fields(
             out[key] = given
             continue
         below = schema.below(key)
-        path = f"{at}.{key}" if at else key
         if below is None:
             if free:
                 out[key] = given
             else:
-                unknown.append(path)
+                unknown.append(f"{at}.{key}" if at else key)
                 same = False
             continue
-        made = _prune(below, given, path, unknown, below.free)
+        if not isinstance(given, dict | list):
+            out[key] = given
+            continue
+        made = _prune(below, given, f"{at}.{key}" if at else key, unknown, below.free)
         same = same and made is given
         out[key] = made
     return value if same else out
@@ -93,11 +99,14 @@ def without_nulls(schema: Structural, value: Json) -> Any:
             below = schema.below(key)
             if below is None:
                 out[key] = given
-            elif given is not None or below.nullable or below is ANYTHING or _has_default(below):
+            elif isinstance(given, dict | list):
                 out[key] = without_nulls(below, given)
+            elif given is not None or below.nullable or below is ANYTHING or _has_default(below):
+                out[key] = given
         return _unless_same(value, out)
     if isinstance(value, list) and schema.items is not None:
-        items = [without_nulls(schema.items, item) for item in value]
+        below = schema.items
+        items = [without_nulls(below, item) if isinstance(item, dict | list) else item for item in value]
         return _unless_all_same(value, items)
     return value
 
@@ -129,7 +138,7 @@ def defaulted(schema: Structural, value: Json) -> Any:
             if known is not None and known is not ANYTHING:
                 if key not in schema.properties and _is_bad_null(known, given):
                     given = None if known.default is ABSENT else known.default
-                out[key] = defaulted(known, given)
+                out[key] = defaulted(known, given) if isinstance(given, dict | list) else given
         return _unless_same(value, out)
     if isinstance(value, list) and schema.items is not None:
         below = schema.items
@@ -137,7 +146,7 @@ def defaulted(schema: Structural, value: Json) -> Any:
         for item in value:
             if _is_bad_null(below, item) and below.default is not ABSENT:
                 item = below.default
-            items.append(defaulted(below, item))
+            items.append(defaulted(below, item) if isinstance(item, dict | list) else item)
         return _unless_all_same(value, items)
     return value
 
@@ -204,16 +213,20 @@ def _typed(schema: Structural, value: Json, at: str, unknown: list[str], embedde
         below = schema.items
         if below is None:
             return value
-        items = [_typed(below, item, f"{at}[{i}]", unknown, below.embedded) for i, item in enumerate(value)]
+        items = [
+            _typed(below, item, f"{at}[{i}]", unknown, below.embedded)
+            if isinstance(item, dict | list)
+            else item
+            for i, item in enumerate(value)
+        ]
         return _unless_all_same(value, items)
     if not isinstance(value, dict):
         return value
     out: Obj = {}
     for key, given in value.items():
-        path = f"{at}.{key}" if at else key
         if embedded and key in _META:
-            given = _typed_part(key, given, path, unknown)
-        known = schema.below(key)
+            given = _typed_part(key, given, f"{at}.{key}" if at else key, unknown)
+        known = schema.below(key) if isinstance(given, dict | list) else None
         if known is not None and known is not ANYTHING and not (not at and key in _META):
             given = _typed(known, given, schema.place(at, key), unknown, known.embedded)
         out[key] = given

@@ -48,6 +48,7 @@ from sim.api.schema.field_schemas import SchemaNode
 from sim.api.schema.json_text import parse
 from sim.api.store import Managed
 from sim.api.types import Obj
+from sim.pauses import paced, spent, weight_us
 
 # Skipnonapplied.go: the owner of fields older than the first apply.
 BEFORE_FIRST_APPLY = "before-first-apply"
@@ -128,29 +129,36 @@ def _settled(
     node: SchemaNode, live: Obj, managed: tuple[Managed, ...], wanted: Configuration
 ) -> Applied | list[Conflict]:
     writer, reset = wanted.writer, wanted.reset
+    us = weight_us(live) + weight_us(wanted.obj)  # of one operation on their fields
     last = next((entry for entry in managed if _is_of(entry, writer)), None)
     others = [entry for entry in managed if entry is not last]
     merged: Obj = merge(node, live, wanted.obj)
     if last is not None:
         theirs = union_of([entry.fields for entry in others])
+        spent(us)
         given = outside(whole_set(node, wanted.obj), reset)
+        spent(us)
         merged = _pruned(node, merged, outside(last.fields, reset), union(theirs, given))
+    spent(us)
     changed, removed = changed_fields(node, live, merged)
+    spent(us)
     changed = union(changed, given_nulls(node, live, wanted.obj))
     changed, removed = outside(changed, reset), outside(removed, reset)
     changes = [_elsewhere(entry, live, merged, wanted) or (changed, removed) for entry in others]
+    spent(us)
     conflicts = [
         Conflict(entry, fields)
-        for entry, (taken, _) in zip(others, changes, strict=True)
+        for entry, (taken, _) in paced(zip(others, changes, strict=True), us)
         if (fields := intersection(entry.fields, taken))
     ]
     if conflicts and not wanted.force:
         return conflicts
     # The order of lists with separately owned items does not count, nor the values of reset fields.
     same = merged == live or not (changed or removed or not unowned_alike(live, merged))
+    spent(us)
     kept = [
         with_fields(entry, difference(difference(entry.fields, taken), gone))
-        for entry, (taken, gone) in zip(others, changes, strict=True)
+        for entry, (taken, gone) in paced(zip(others, changes, strict=True), us)
     ]
     given = outside(field_set(node, wanted.obj), reset)
     if given:
@@ -190,10 +198,18 @@ def _pruned(node: SchemaNode, merged: Obj, last: Tree, owned: Tree) -> Obj:
     if not last:
         return merged
     last, owned = with_named(node, last), with_named(node, owned)
+    us = weight_us(merged)
+    spent(us)
     everything = with_named(node, whole_set(node, merged))
+    spent(us)
     left = with_named(node, whole_set(node, without(node, merged, last) or {}))
-    back = without(node, merged, difference(everything, union(left, owned))) or {}
+    spent(us)
+    gone = difference(everything, union(left, owned))
+    spent(us)
+    back = without(node, merged, gone) or {}
+    spent(us)
     dangling = difference(everything, with_named(node, whole_set(node, back)))
+    spent(us)
     return without(node, merged, intersection(dangling, last)) or {}
 
 

@@ -38,6 +38,7 @@ from sim.api.ownership.field_sets import (
 )
 from sim.api.schema.field_schemas import SchemaNode
 from sim.api.types import Json, Obj
+from sim.pauses import paced
 from sim.remembered import cached
 
 # stripmeta.go: stripSet; never owned.
@@ -158,7 +159,7 @@ def reconciled(node: SchemaNode, fields: Tree) -> Tree:
     if node.list_type == "atomic" or node.map_type == "atomic":
         return LEAF
     out: Tree = {}
-    for name, below in fields.items():
+    for name, below in paced(fields.items(), 2):
         inner = node.properties.get(name[2:]) or node.values if name.startswith("f:") else node.items
         out[name] = below if inner is None else reconciled(inner, below)
     return intern(out)
@@ -331,7 +332,7 @@ def _compare(node: SchemaNode, old: Any, new: Any) -> tuple[Tree | None, Tree | 
     else:
         old, new = old or {}, new or {}
         scalars = _scalars.get(node) or _find_scalars(node)
-        for key, after in new.items():
+        for key, after in paced(new.items(), 2):
             before = old.get(key, _MISSING)
             if before is after:
                 continue
@@ -340,7 +341,7 @@ def _compare(node: SchemaNode, old: Any, new: Any) -> tuple[Tree | None, Tree | 
                     changed[scalars[key]] = LEAF
             else:
                 _compare_field(node, key, before, after, changed, removed)
-        for key, before in old.items():
+        for key, before in paced(old.items(), 1):
             if key not in new:
                 _compare_field(node, key, before, _MISSING, changed, removed)
     return (intern(changed) if changed else None, intern(removed) if removed else None)
@@ -352,15 +353,15 @@ def _compare_items(node: SchemaNode, old: Any, new: Any, changed: Tree, removed:
     keys = node.list_map_keys
     if len(keys) == 1 and _compare_named(node, keys[0], old, new, changed, removed):
         return
-    mine = {path_element(node, item): item for item in old}
-    theirs = {path_element(node, item): item for item in new}
+    mine = {path_element(node, item): item for item in paced(old, 3)}
+    theirs = {path_element(node, item): item for item in paced(new, 3)}
     if len(mine) != len(old) or len(theirs) != len(new):
         raise Duplicates
     if _shape(below) == _SCALAR:  # the element says all
         changed.update(dict.fromkeys([element for element in theirs if element not in mine], LEAF))
         removed.update(dict.fromkeys([element for element in mine if element not in theirs], LEAF))
         return
-    for element, item in theirs.items():
+    for element, item in paced(theirs.items(), 4):
         before = mine.pop(element, _MISSING)
         if before is item:
             continue
@@ -372,7 +373,7 @@ def _compare_items(node: SchemaNode, old: Any, new: Any, changed: Tree, removed:
                 changed[element] = added
             if gone is not None:
                 removed[element] = gone
-    for element, item in mine.items():
+    for element, item in paced(mine.items(), 3):
         removed[element] = _all(below, item)
 
 
@@ -391,7 +392,7 @@ def _compare_named(node: SchemaNode, key: str, old: Any, new: Any, changed: Tree
         return False
     if not all(type(name) is str for name in (*before, *after)):
         return False
-    for name, item in after.items():
+    for name, item in paced(after.items(), 5):
         was = before.pop(name, _MISSING)
         if was is item:
             continue
@@ -403,7 +404,7 @@ def _compare_named(node: SchemaNode, key: str, old: Any, new: Any, changed: Tree
             changed[_key_element((key,), (name,))] = added
         if gone is not None:
             removed[_key_element((key,), (name,))] = gone
-    for name, item in before.items():
+    for name, item in paced(before.items(), 5):
         removed[_key_element((key,), (name,))] = _all(below, item)
     return True
 
@@ -488,16 +489,16 @@ def _all(node: SchemaNode, value: Any) -> Tree:
     if shape == _LIST and isinstance(value, list):
         assert node.items is not None
         if _shape(node.items) == _SCALAR:
-            out.update(dict.fromkeys([path_element(node, item) for item in value], LEAF))
+            out.update(dict.fromkeys([path_element(node, item) for item in paced(value, 1)], LEAF))
         else:
-            for item in value:
+            for item in paced(value, 5):
                 out[path_element(node, item)] = _all(node.items, item)
         if len(out) <= len(value):
             raise Duplicates
     elif isinstance(value, dict) and _maps_to_scalars(node):
         out.update(dict.fromkeys([f"f:{key}" for key in value], LEAF))
     elif isinstance(value, dict):
-        for key, below in value.items():
+        for key, below in paced(value.items(), 2):
             schema = node.properties.get(key) or node.values
             if schema is not None:
                 out[f"f:{key}"] = _all(schema, below)
@@ -522,14 +523,14 @@ def _set_below(node: SchemaNode, value: Any) -> Tree | None:
     if shape == _LIST and isinstance(value, list):
         assert node.items is not None
         if _shape(node.items) == _SCALAR:
-            return intern(dict.fromkeys([path_element(node, item) for item in value], LEAF))
-        for item in value:
+            return intern(dict.fromkeys([path_element(node, item) for item in paced(value, 1)], LEAF))
+        for item in paced(value, 6):
             below = _set_below(node.items, item)
             out[path_element(node, item)] = intern({SELF: LEAF, **below}) if below else LEAF
     elif isinstance(value, dict) and _maps_to_scalars(node):
         out = dict.fromkeys([f"f:{key}" for key in value], LEAF)
     elif isinstance(value, dict):
-        for key, item in value.items():
+        for key, item in paced(value.items(), 3):
             schema = node.properties.get(key) or node.values
             if schema is None:
                 continue
@@ -554,6 +555,8 @@ def path_element(node: SchemaNode, item: Any) -> str:
         names = node.list_map_keys
         defaults = node.key_defaults
         values = tuple([item.get(name, defaults.get(name)) for name in names])
+        if all(type(value) is str for value in values):
+            return _element_of_texts(_heads(names), values)
         if None in values and any(item.get(name, "") is None for name in names):
             # Quirk: a key that is null is part of the element (typed/helpers.go).
             return "k:" + _json({n: v for n, v in sorted(zip(names, values, strict=True)) if v or n in item})
@@ -562,6 +565,18 @@ def path_element(node: SchemaNode, item: Any) -> str:
             return _key_element.__wrapped__(names, values)
         return _key_element(names, values)
     return "v:" + _json(item)
+
+
+@cached(4096)
+def _heads(names: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
+    """The keys of an element in its order: the place of each value, and the text before it."""
+    ordered = sorted(range(len(names)), key=names.__getitem__)
+    return tuple([(i, f"{',' if n else 'k:{'}{encode_basestring(names[i])}:") for n, i in enumerate(ordered)])
+
+
+def _element_of_texts(heads: tuple[tuple[int, str], ...], values: tuple[str, ...]) -> str:
+    """As `_key_element`, for texts, of which there may be a great many."""
+    return "".join([head + encode_basestring(values[i]) for i, head in heads]) + "}"
 
 
 @cached(16384)

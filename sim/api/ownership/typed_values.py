@@ -24,6 +24,7 @@ from sim.api.ownership.differences import path_element
 from sim.api.ownership.field_sets import LEAF, SELF, Tree, intern, is_member
 from sim.api.schema.field_schemas import SchemaNode
 from sim.api.types import Json, Obj
+from sim.pauses import paced, spent
 from sim.remembered import cached
 
 _NUMBERS = ("integer", "number")
@@ -120,7 +121,7 @@ def _check(node: SchemaNode, value: Json, at: str, found: list[str]) -> None:
 def _check_fields(node: SchemaNode, value: Obj, at: str, found: list[str]) -> None:
     if not node.properties and node.values is None:
         return  # of any form
-    for key, below in value.items():
+    for key, below in paced(value.items(), 2):
         schema = node.properties.get(key) or node.values
         if schema is None:
             found.append(f"{at}.{key}: field not declared in schema")
@@ -134,12 +135,12 @@ def _check_items(node: SchemaNode, value: list[Json], at: str, found: list[str],
         return
     deeper = check is _check or _holds_names(below)
     if not is_list(node):
-        for i, item in enumerate(value):
+        for i, item in enumerate(paced(value, 2)):
             check(below, item, f"{at}[{i}]", found)
         return
     seen: set[str] = set()
     are_texts = below.type == "string" and not node.list_map_keys
-    for i, item in enumerate(value):
+    for i, item in enumerate(paced(value, 5)):
         if are_texts and type(item) is str:
             name = path_element(node, item)
             if name in seen:
@@ -233,7 +234,7 @@ def merge(node: SchemaNode, live: Json, given: Json) -> Json:
 
 def _merge_fields(node: SchemaNode, live: Obj, given: Obj) -> Obj:
     out = dict(live)
-    for key, value in given.items():
+    for key, value in paced(given.items(), 1):
         below = node.properties.get(key) or node.values
         out[key] = value if below is None else merge(below, live.get(key, _ABSENT), value)
     return out
@@ -245,18 +246,19 @@ def _merge_items(node: SchemaNode, live: list[Json], given: list[Json]) -> list[
     """
     below = node.items
     assert below is not None
-    mine = {path_element(node, item): item for item in live}
-    theirs = {path_element(node, item): item for item in given}
+    mine = {path_element(node, item): item for item in paced(live, 3)}
+    theirs = {path_element(node, item): item for item in paced(given, 3)}
     left, right = list(mine), list(theirs)
     if left == right and below.type == "string":
         return list(theirs.values())
     if not live:
-        return [merge(below, _ABSENT, item) for item in theirs.values()]
+        return [merge(below, _ABSENT, item) for item in paced(theirs.values(), 3)]
     shared = deque([name for name in right if name in mine])
     taken: set[str] = set()
     out: list[Json] = []
 
     def take(name: str) -> None:
+        spent(4)
         out.append(merge(below, mine.get(name, _ABSENT), theirs.get(name, _ABSENT)))
         taken.add(name)
         if shared and shared[0] == name:
@@ -334,7 +336,7 @@ def without(node: SchemaNode, value: Json, fields: Tree) -> Json:
 
 def _without_fields(node: SchemaNode, value: Obj, fields: Tree) -> Obj | None:
     out: Obj = {}
-    for key, below in value.items():
+    for key, below in paced(value.items(), 1):
         gone = fields.get(f"f:{key}")
         schema = node.properties.get(key) or node.values
         if gone is None or schema is None:
@@ -348,7 +350,7 @@ def _without_items(node: SchemaNode, value: list[Json], fields: Tree) -> list[Js
     below = node.items
     assert below is not None
     out: list[Json] = []
-    for item in value:
+    for item in paced(value, 4):
         gone = fields.get(path_element(node, item))
         if gone is None:
             out.append(item)
@@ -360,7 +362,7 @@ def _without_items(node: SchemaNode, value: list[Json], fields: Tree) -> list[Js
 def with_named(node: SchemaNode, fields: Tree) -> Tree:
     """The set with every known field on the path to a member as a member."""
     out: Tree = {}
-    for name, below in fields.items():
+    for name, below in paced(fields.items(), 2):
         if name == SELF:
             out[name] = LEAF
             continue

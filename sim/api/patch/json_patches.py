@@ -25,11 +25,13 @@ import msgspec
 from sim.api.schema.field_validation import go_kind
 from sim.api.schema.json_text import GO_DEPTH_MAX, Twice
 from sim.api.types import Json, Obj
+from sim.pauses import spent
 
 # apiserver pkg/endpoints/handlers/patch.go: maxJSONPatchOperations.
 OPERATIONS_MAX = 10_000
 # pkg/server/config.go: JSONPatchMaxCopyBytes, the total of the `copy` operations of one patch.
 COPIED_MAX = 3 * 1024 * 1024
+OPERATION_US, COPIED_PER_US = 60, 20  # of processor time: an operation on a long list; bytes
 GENERIC_REFUSAL = "the server rejected our request due to an error in our request"
 
 
@@ -175,8 +177,11 @@ def json_patch(document: Json, patch: Json) -> Json:
     copied = 0
     for operation in patch or ():
         operation = operation or {}
+        spent(OPERATION_US)
         if operation.get("op") == "copy":
-            copied += _length(_source(document, operation))
+            length = _length(_source(document, operation))
+            spent(length // COPIED_PER_US)
+            copied += length
             if copied > COPIED_MAX:
                 raise _unprocessable()
         try:

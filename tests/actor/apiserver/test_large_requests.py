@@ -10,6 +10,7 @@ import trio
 
 from actors.apiserver.lifecycle.sizes import LARGE
 from actors.apiserver.lifecycle.stepwise import Straight
+from sim import pauses
 from sim.kernel import Operation
 from tests.actor.test_http import MAPS, config_map, served
 
@@ -125,3 +126,74 @@ async def test_journal_with_large_requests_replays_to_the_same_trace() -> None:
     recorded, journal = await record(None)
     replayed, _ = await record(journal)
     assert replayed == recorded
+
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+RULED = "/apis/a.io/v1/namespaces/default/ruleds"
+NUMBERS = 3_000
+
+
+def definition_with_rules() -> dict[str, Any]:
+    rules = [{"rule": f"self.a.all(x, x >= {-n})"} for n in range(10)]
+    numbers = {"type": "array", "items": {"type": "integer"}, "maxItems": NUMBERS}
+    spec = {"type": "object", "properties": {"a": numbers}, "x-kubernetes-validations": rules}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "ruleds", "kind": "Ruled"}
+    return {
+        "metadata": {"name": "ruleds.a.io"},
+        "spec": {"group": "a.io", "names": names, "scope": "Namespaced", "versions": [version]},
+    }
+
+
+def with_rules(name: str) -> dict[str, Any]:
+    head = {"apiVersion": "a.io/v1", "kind": "Ruled", "metadata": {"name": name}}
+    return {**head, "spec": {"a": [*range(NUMBERS)]}}
+
+
+async def test_parts_of_one_step_let_others_write_and_replay_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rules are one step; other writes come between its parts, at the same places in a replay."""
+    applied = {"Content-Type": "application/apply-patch+yaml"}
+
+    async def record(replay: list[Operation] | None) -> tuple[str, int, list[Operation], list[str]]:
+        order: list[str] = []
+        async with served(replay=replay) as (cluster, client):
+            kernel = cluster.kernel
+            if replay is None:
+                kernel.aside.threads = trio.CapacityLimiter(1)
+                assert (await client.post(DEFINITIONS, json=definition_with_rules())).status_code == 201
+                kernel.set_rate(float("inf"))
+                await kernel.run_until(5_000_000)
+                kernel.set_rate(0)
+
+                async def create(path: str, obj: dict[str, Any]) -> None:
+                    assert (await client.post(path, json=obj)).status_code == 201
+                    order.append(obj["metadata"]["name"])
+
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(create, RULED, with_rules("large"))
+                    while not kernel.aside.jobs:
+                        await trio.lowlevel.checkpoint()
+                    for n in range(8):
+                        nursery.start_soon(create, MAPS, config_map(f"small{n}"))
+                        nursery.start_soon(client.get, f"{RULED}/large")
+                at = f"{RULED}/large?fieldManager=m"
+                response = await client.patch(at, json=with_rules("large"), headers=applied)
+                assert response.status_code == 200, response.text
+            kernel.set_rate(float("inf"))
+            await kernel.run_until(10_000_000)
+            return kernel.trace.sha256(), kernel.steps, list(kernel.gate.journal), order
+
+    rests, rest = [0], pauses.Parts.rest
+
+    def counted(self: pauses.Parts) -> None:
+        rests[0] += 1
+        rest(self)
+
+    monkeypatch.setattr(pauses.Parts, "rest", counted)
+    monkeypatch.setattr(pauses, "PART_US", 2_000)
+    recorded, steps, journal, order = await record(None)
+    assert order[-1] == "large"
+    assert rests[0] > 20  # within the rules, among others
+    replayed, again, _, _ = await record(journal)
+    assert (replayed, again) == (recorded, steps)

@@ -37,11 +37,16 @@ from sim.api.crd.cel.values import (
     equals,
     type_name,
 )
+from sim.pauses import spent
 
 Frame = list[Any]
 Step = Callable[[Frame], Any]
 NO_CONSTANT: Any = object()
-_COST, _STAMP, _ALWAYS, _LIMIT, _FIRST = range(5)  # _ALWAYS: the stamp of what depends on no loop
+# _ALWAYS: the stamp of what depends on no loop; _NEXT: the cost at which a loop looks at the limit;
+# _SAID: the cost that was said to be spent
+_COST, _STAMP, _ALWAYS, _LIMIT, _NEXT, _SAID, _FIRST = range(7)
+UNITS_PER_US = 2
+_LOOK = 20_000  # units of cost from one look at the limit to the next
 _PRIMITIVE = (bool, int, float, str, bytes)
 _VARIABLES = ("self", "oldSelf")
 
@@ -65,13 +70,14 @@ class Plan:
 
     def frame(self, limit: int, *values: Any) -> Frame:
         """A frame for one evaluation with these values of `self` and `oldSelf`."""
-        made: Frame = [0, 0, 0, limit, *values]
+        made: Frame = [0, 0, 0, limit, min(limit, _LOOK), 0, *values]
         made += [NO_CONSTANT] * (self._width - len(made))
         return made
 
     def cost(self, frame: Frame) -> int:
         """What the evaluation has cost."""
         found: int = frame[_COST]
+        spent((found - frame[_SAID]) // UNITS_PER_US)
         return found
 
     # --- what depends on what ---------------------------------------------------------------------
@@ -519,6 +525,17 @@ def _items(over: Any) -> list[Any]:
     raise CelError(f"got '{type_name(over).name}', expected iterable type")
 
 
+def _looked(f: Frame) -> int:
+    """The cost at which to look next; raises TooCostly above the limit."""
+    cost, limit = f[_COST], f[_LIMIT]
+    if cost > limit:
+        raise TooCostly
+    spent((cost - f[_SAID]) // UNITS_PER_US)
+    f[_SAID] = cost
+    f[_NEXT] = look = min(cost + _LOOK, limit)
+    return look
+
+
 def _loop(over: Step, parts: tuple[Step, Step, Step, Step], slots: tuple[int, int, int]) -> Step:
     initial, condition, step, result = parts
     total, item, stamp = slots
@@ -526,10 +543,10 @@ def _loop(over: Step, parts: tuple[Step, Step, Step, Step], slots: tuple[int, in
     def loop(f: Frame) -> Any:
         items = _items(over(f))
         f[total] = _kept(initial, f)
-        limit = f[_LIMIT]
+        look = f[_NEXT]
         for value in items:
-            if f[_COST] > limit:
-                raise TooCostly
+            if f[_COST] > look:
+                look = _looked(f)
             f[item] = value
             f[_STAMP] += 1
             f[stamp] = f[_STAMP]
@@ -556,7 +573,7 @@ def _quantifier(over: Step, test: Step, deciding: bool, slots: tuple[int, int, i
 
     def quantifier(f: Frame) -> bool:
         items = _items(over(f))
-        limit = f[_LIMIT]
+        look = f[_NEXT]
         found: Any = neutral
         f[total] = neutral
         for value in items:
@@ -564,8 +581,8 @@ def _quantifier(over: Step, test: Step, deciding: bool, slots: tuple[int, int, i
                 f[_COST] += going_on
                 break
             f[_COST] += each
-            if f[_COST] > limit:
-                raise TooCostly
+            if f[_COST] > look:
+                look = _looked(f)
             f[item] = value
             f[_STAMP] += 1
             f[stamp] = f[_STAMP]

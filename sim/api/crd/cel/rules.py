@@ -24,7 +24,9 @@ from sim.api.crd.definition_form import RULES
 from sim.api.crd.structural import Structural
 from sim.api.kinds.common.errors import Errors, invalid
 from sim.api.types import Json, Obj
+from sim.pauses import spent
 
+VALUE_US = 6  # of processor time, for a value with rules
 BUDGET = 10_000_000  # of all rules of one object: RuntimeCELCostBudget
 _SELF, _OLD = "self", "oldSelf"
 _OUT = "validation failed due to running out of cost budget, no further validation rules will be run"
@@ -217,6 +219,7 @@ class _Walk:
         if self.left <= 0:
             self._fail(validator, at, _OUT)
             return False
+        spent(VALUE_US)
         values = [value_or_error(value, validator.schema)]
         if old is not _ABSENT:
             values.append(value_or_error(old, validator.schema))
