@@ -574,7 +574,7 @@ def _heads(names: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
     return tuple([(i, f"{',' if n else 'k:{'}{encode_basestring(names[i])}:") for n, i in enumerate(ordered)])
 
 
-def _element_of_texts(heads: tuple[tuple[int, str], ...], values: tuple[str, ...]) -> str:
+def _element_of_texts(heads: tuple[tuple[int, str], ...], values: tuple[Any, ...]) -> str:
     """As `_key_element`, for texts, of which there may be a great many."""
     return "".join([head + encode_basestring(values[i]) for i, head in heads]) + "}"
 

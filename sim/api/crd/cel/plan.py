@@ -527,12 +527,13 @@ def _items(over: Any) -> list[Any]:
 
 def _looked(f: Frame) -> int:
     """The cost at which to look next; raises TooCostly above the limit."""
-    cost, limit = f[_COST], f[_LIMIT]
+    cost: int = f[_COST]
+    limit: int = f[_LIMIT]
     if cost > limit:
         raise TooCostly
     spent((cost - f[_SAID]) // UNITS_PER_US)
     f[_SAID] = cost
-    f[_NEXT] = look = min(cost + _LOOK, limit)
+    look = f[_NEXT] = min(cost + _LOOK, limit)
     return look
 
 
