@@ -32,7 +32,7 @@ from sim.api.audit.policy import Level
 from sim.api.audit.settings import AuditSettings
 from sim.api.audit.sink import AuditSink
 from sim.api.generated_names import new_uid
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.kernel import Context
 from sim.options.audit import BATCH, STRICT

@@ -37,7 +37,7 @@ from sim.api.auth.rbac.rules import rules_of
 from sim.api.auth.rbac.source import RESOURCES, RoleBook
 from sim.api.auth.request_attributes import attributes_of
 from sim.api.auth.webhook_authorizer import WebhookAuthorizer
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.store import Change, Page, Question, Range
 from sim.api.types import Obj, Request, UserInfo
 from sim.api.unanswered import Unanswered

@@ -24,7 +24,7 @@ from actors.apiserver.storage_metering import count_cached_list, count_initial
 from sim import remembered
 from sim.api import status
 from sim.api.kinds import conversion as forms
-from sim.api.kinds.kind import CONNECTING
+from sim.api.schema.kind import CONNECTING
 from sim.api.store import Page
 from sim.api.types import Reply, Request
 from sim.api.verbs import apply as verbs_apply

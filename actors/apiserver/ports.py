@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from actors.apiserver.options import ApiServerOptions
 from sim.api.auth.attributes import AccessAttributes, Opinion
 from sim.api.auth.chain import UserRules
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.store import (
     Answer,
     Compacted,

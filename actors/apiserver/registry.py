@@ -5,7 +5,7 @@ from __future__ import annotations
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import Authorizer
 from actors.apiserver.surroundings import Surroundings
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.verbs.call import Registry, Rules
 from sim.kernel import Context
 

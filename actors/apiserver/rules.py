@@ -41,11 +41,11 @@ from sim.api.kinds.common.errors import Errors
 from sim.api.kinds.common.sent import as_judged, as_sent, with_differences
 from sim.api.kinds.conversion import form_of
 from sim.api.kinds.defaults import apply_defaults, with_gated_defaults
-from sim.api.kinds.kind import CONNECTING
 from sim.api.kinds.validation import validate_create, validate_update
 from sim.api.schema.json_text import go_quote
+from sim.api.schema.kind import CONNECTING
 from sim.api.schema.resource import Resource
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.store import Answer, Change, Op, Page, Range
 from sim.api.types import Obj
 from sim.api.verbs import custom as custom_verbs

@@ -66,7 +66,7 @@ from actors.apiserver.webhooks import Webhooks
 from sim.api import status
 from sim.api.audit.events import unstored
 from sim.api.auth.attributes import AccessAttributes, Opinion
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.store import Answer, Consult, Consulted, Get, Op, Pause, Range, Unavailable
 from sim.api.types import Reply, Request, UserInfo
 from sim.api.unanswered import Unanswered

@@ -28,7 +28,7 @@ from actors.controllers.shared.shell import Env, RootCa, no_authority
 from actors.controllers.table import LOOPS, Start
 from sim.api.auth.web_tokens import Sign, digest_token
 from sim.api.generated_names import new_uid
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Transport, UserInfo
 from sim.client import DEFAULT_QPS, Client, ElectionOptions, EventRecorder, Informers, candidate
 from sim.ident import Names

@@ -24,8 +24,8 @@ from actors.controllers.shared.shell import Env, run_workers
 from sim.api.admission import quota as amounts
 from sim.api.aggregation.delegation import Delegated, delegated_of
 from sim.api.crd.served import Served
-from sim.api.kinds.quota_use import NOTHING, Amounts, amounts_of, texts_of
 from sim.api.objects import key_of
+from sim.api.schema.quota_use import NOTHING, Amounts, amounts_of, texts_of
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
 from sim.client import Informer

@@ -14,7 +14,7 @@ from actors.csi.attacher import Attacher
 from actors.csi.provisioner import Provisioner
 from actors.csi.resizer import Resizer
 from actors.csi.shell import BURST, QPS, Calls, DriverEnv
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Transport, UserInfo
 from sim.client import Client, Informers
 from sim.ident import Names

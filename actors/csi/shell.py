@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.client import Client, EventRecorder, Informers, ItemExponential, WorkQueue
 from sim.client.queue import Sync, spawn_workers

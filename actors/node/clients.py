@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from actors.node.requests import user_of
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj, Transport, UserInfo
 from sim.client.client import Client
 from sim.client.events.recorder import EventRecorder

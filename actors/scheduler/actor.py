@@ -35,7 +35,7 @@ from actors.scheduler.storage_events import STORAGE_EVENTS, watch_storage
 from actors.scheduler.volumes.binding import Bindings, VolumeBinder, reserve, unreserve
 from actors.scheduler.volumes.storage import Storage
 from sim.api.kinds.core.pod.disruption_target import Disruption, disrupted, status_patch
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj, Reply, Request, Transport, UserInfo
 from sim.client import DEFAULT_QPS, Client, ElectionOptions, EventRecorder, Heartbeats, Informers, candidate
 from sim.client.pod_status import status_request

@@ -21,7 +21,7 @@ from actors.users.draws import Drawn
 from actors.users.load import Load, LoadSpec
 from sim.api.objects import controller_of, is_deleting
 from sim.api.schema.resource import Resource
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import INTERNAL_SERVER_ERROR, TOO_MANY_REQUESTS, Reply
 from sim.client import Client
 from sim.ident import Names

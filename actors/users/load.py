@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from sim.api.schema.resource import Resource
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Reply
 from sim.client import Client
 from sim.kernel import Context

@@ -39,7 +39,7 @@ from actors.users import Admin, ApplyAll
 from sim.api.audit.settings import LogSettings
 from sim.api.auth.users import user_named
 from sim.api.crd.served import Latest
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.store import Change, Item
 from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo
 from sim.api.verbs.call import Identities
@@ -330,7 +330,7 @@ class Cluster:
 
         An exception of the program ends the run and is raised by `run_*`. The actor can be crashed,
         started again with its memory lost, paused and resumed. A request for objects of a
-        definition that is not established raises `NoResource` (`sim.api.schema.scheme`), a
+        definition that is not established raises `NoResource` (`sim.api.scheme.scheme`), a
         KeyError.
 
         user, groups: the user of its requests; by default an administrator with the name of

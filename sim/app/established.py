@@ -43,8 +43,8 @@ from actors.scheduler.pods import PodInfo, Template, binding
 from actors.scheduler.status import waits
 from sim.api.admission import quota as amounts
 from sim.api.generated_names import generated_name, new_uid
-from sim.api.kinds.quota_use import NOTHING, add, texts_of
 from sim.api.objects import controller_of
+from sim.api.schema.quota_use import NOTHING, add, texts_of
 from sim.api.schema.resource import Resource
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request, UserInfo

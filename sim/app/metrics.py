@@ -24,7 +24,7 @@ from actors.node.node import Node
 from actors.node.runtime.containers import Container
 from actors.node.runtime.forecast import memory_of
 from sim.api.objects import is_ready
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.faults.metric import TellMetric, group_kind
 from sim.kernel import Kernel

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.check import Condition, Matter, misplaced, texts_of
 from sim.errors import suggestion
 from sim.ident import NAMES

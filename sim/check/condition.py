@@ -29,7 +29,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.check.predicate import Test, has_part, parse_predicates
 from sim.check.world import World

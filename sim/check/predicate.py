@@ -15,7 +15,7 @@ from typing import Any
 
 from sim.api.objects import condition_status, is_ready
 from sim.api.schema.field_schemas import OPEN_TYPES, SchemaNode
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.errors import suggestion, suggestion_or_all
 from sim.ident import NAMES, TAINT_EFFECTS, Names

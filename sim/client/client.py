@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from sim.api.schema.resource import Resource
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import (
     EMPTY,
     INTERNAL_SERVER_ERROR,

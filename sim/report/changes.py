@@ -18,7 +18,7 @@ from operator import ne
 from typing import Any
 
 from sim.api.objects import condition_status, controller_of
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.store import Beaten, Change
 from sim.api.types import Obj
 from sim.kernel import Kernel

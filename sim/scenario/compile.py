@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from sim.api.kinds.common.metadata import labels
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.selectors import SelectorError, parse_labels
 from sim.errors import InputError, Problems, each_error
 from sim.ident import NAMES

@@ -9,7 +9,7 @@ import trio
 from actors.apiserver.server import ApiServer, ApiServerOptions
 from actors.scheduler import scheduler_main
 from actors.storage import Storage
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Reply, Request, UserInfo
 from sim.client import Channel
 from sim.ident import NAMES

@@ -22,7 +22,7 @@ from typing import Any
 import yaml
 
 from sim.api.schema.resource import Resource
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 
 Body = dict[str, Any]

@@ -21,7 +21,7 @@ from actors.controllers.nodelifecycle.loop import NodeLifecycle
 from actors.controllers.shared.shell import Env
 from actors.storage import Storage
 from sim.api.objects import condition_of
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.store import Change
 from sim.api.types import Obj, Reply, UserInfo
 from sim.client import Channel, Client

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from sim.api.schema.field_schemas import SchemaNode, schema_of_kind
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 from sim.wire.http.protobuf import decode
 from sim.wire.http.protobuf_encode import encode

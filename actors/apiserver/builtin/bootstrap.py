@@ -36,7 +36,7 @@ from sim.api.ownership import managed as ownership
 from sim.api.ownership.differences import changed_fields
 from sim.api.ownership.managed import UPDATE
 from sim.api.schema.resource import Resource
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.store import Managed
 from sim.api.types import Obj
 from sim.api.verbs.call import Registry

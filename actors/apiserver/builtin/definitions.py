@@ -19,7 +19,7 @@ from actors.apiserver.ports import LocalStore
 from actors.apiserver.queue_metering import DISCOVERY, OPENAPI, OPENAPI_V3, count_syncs
 from sim.api.crd.definition_lifecycle import ESTABLISHED, is_true
 from sim.api.crd.served import CustomResource, Served
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.store import Change, Page, Range
 from sim.api.types import Obj
 from sim.api.watch.cache_watch import CacheWatch

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 
 from sim.api.kinds.conversion import shown_item
-from sim.api.kinds.kind import Form
+from sim.api.schema.kind import Form
 from sim.api.store import Answer, Consult, Consulted, Op
 from sim.api.types import Obj, ServedWatch, WatchEvent
 from sim.api.verbs.call import Refusal

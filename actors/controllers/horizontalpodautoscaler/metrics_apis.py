@@ -26,7 +26,7 @@ from actors.controllers.shared.metrics_api import (
     none_returned,
     not_fetched,
 )
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.selectors import format_selector
 from sim.api.types import Obj, Reply, Request
 from sim.client import Client

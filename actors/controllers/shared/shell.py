@@ -31,7 +31,7 @@ from sim.units import MINUTE, MS
 if TYPE_CHECKING:
     from actors.controllers.shared.cloud import Cloud
     from actors.controllers.shared.metrics_api import Metrics
-    from sim.api.schema.scheme import Scheme
+    from sim.api.scheme.scheme import Scheme
     from sim.client import Client, EventRecorder, Informer, Informers, WorkQueue
     from sim.ident import Names
     from sim.kernel import Context

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sim.api.kinds.quota_use import ALWAYS_US, ONE, ONLY_COUNTED, Amount, Amounts, QuotaUse, add, amounts_of
+from sim.api.schema.quota_use import ALWAYS_US, ONE, ONLY_COUNTED, Amount, Amounts, QuotaUse, add, amounts_of
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
 from sim.ident import Names

@@ -21,10 +21,10 @@ import msgspec
 
 from sim.api import status
 from sim.api.aggregation.delegation import Delegated, Forwarded, version_rank
-from sim.api.kinds.kind import Kind
 from sim.api.schema.field_schemas import META, schema_of
 from sim.api.schema.field_validation import DecodeError, conform
 from sim.api.schema.json_text import go_quote
+from sim.api.schema.kind import Kind
 from sim.api.schema.resource import Resource
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request

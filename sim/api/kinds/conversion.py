@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from sim.api.crd import objects as custom_objects
 from sim.api.crd.served import CustomResource
-from sim.api.kinds.kind import Form
+from sim.api.schema.kind import Form
 from sim.api.schema.resource import Resource
 from sim.api.store import Answer, Item, Mismatch, Page, Put
 from sim.api.types import Obj, Reply, ServedWatch, WatchEvent

@@ -8,8 +8,8 @@ Mirrors  apiextensions-apiserver v1.25 pkg/registry/customresource/{strategy,sta
 
 from __future__ import annotations
 
-from sim.api.kinds.kind import NOTHING, Kind, Strategy
 from sim.api.objects import with_field
+from sim.api.schema.kind import NOTHING, Kind, Strategy
 from sim.api.types import Obj
 from sim.ident import Names
 

@@ -41,13 +41,13 @@ from sim.api.kinds.core.service import kind as service
 from sim.api.kinds.discovery import endpoint_slice
 from sim.api.kinds.events import event as newer_event
 from sim.api.kinds.flowcontrol import flow_schema, priority_level_configuration
-from sim.api.kinds.kind import Kind, Row
 from sim.api.kinds.networking import cluster_cidr, ingress, ingress_class, network_policy
 from sim.api.kinds.node import runtime_class
 from sim.api.kinds.policy import pod_disruption_budget
 from sim.api.kinds.rbac import bindings, roles
 from sim.api.kinds.scheduling import priority_class
 from sim.api.kinds.storage import csi_driver, csi_node, csi_storage_capacity, storage_class, volume_attachment
+from sim.api.schema.kind import Kind, Row
 
 KINDS: tuple[Kind, ...] = (
     binding.KIND,

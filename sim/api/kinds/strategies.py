@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from sim.api.kinds.common.pods.gates import without_disabled_fields, without_profiles
-from sim.api.kinds.kind import NOTHING, Kind
 from sim.api.objects import get_in, remove_in, replace_in, with_field, with_metadata
+from sim.api.schema.kind import NOTHING, Kind
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
 from sim.ident import Names

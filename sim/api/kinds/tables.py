@@ -14,9 +14,9 @@ from functools import lru_cache
 from sim.api.crd import tables as custom_tables
 from sim.api.crd.served import CustomResource
 from sim.api.kinds.conversion import form_of
-from sim.api.kinds.kind import Cells
 from sim.api.objects import metadata_of, name_of
 from sim.api.schema.field_schemas import definition_name, description
+from sim.api.schema.kind import Cells
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
 from sim.ident import Names

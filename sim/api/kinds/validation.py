@@ -21,8 +21,8 @@ from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import Errors, FieldError
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.gated_rules import CHANGE_RULES, gated_errors
-from sim.api.kinds.kind import NOTHING, Kind
 from sim.api.objects import get_in
+from sim.api.schema.kind import NOTHING, Kind
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
 

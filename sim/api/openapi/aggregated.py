@@ -25,7 +25,7 @@ from sim.api.openapi.operations import newer
 from sim.api.openapi.order import in_order
 from sim.api.openapi.protobuf_form import document as protobuf_of
 from sim.api.openapi.schemas import V2, V3
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 
 Body = dict[str, Any]
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from sim.api.kinds.kind import CONNECTING
 from sim.api.openapi.operations import (
     ACCEPTED,
     CREATED,
@@ -41,10 +40,11 @@ from sim.api.openapi.parameters import (
     query,
 )
 from sim.api.openapi.schemas import V2
-from sim.api.schema.discovery import fixed_versions
 from sim.api.schema.field_schemas import META, definition_name
+from sim.api.schema.kind import CONNECTING
 from sim.api.schema.resource import Resource, Subresource
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.discovery import fixed_versions
+from sim.api.scheme.scheme import Scheme
 from sim.ident import Names
 
 Body = dict[str, Any]

@@ -1,1 +1,1 @@
-"""Types of objects: field schemas, the scheme of served kinds, and structural validation."""
+"""Types of objects: what a kind declares, field schemas, and structural validation."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from sim.api.kinds.kind import FormMaker, Kind, Lifecycle
 from sim.api.schema.field_schemas import SchemaNode, schema_of_kind
+from sim.api.schema.kind import FormMaker, Kind, Lifecycle
 
 # `Resource.rule` of custom resources, without and with /status; no plural has a space.
 CUSTOM, CUSTOM_WITH_STATUS = "custom resources", "custom resources with status"

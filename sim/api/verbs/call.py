@@ -31,7 +31,7 @@ from sim.api.ownership.managed import Writer
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.json_text import go_quote, parse
 from sim.api.schema.resource import Resource
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.status import error_group, invalid
 from sim.api.store import Answer, Get, Item, Op, Pause, Unavailable
 from sim.api.types import Json, Obj, Reply, Request, UserInfo

@@ -29,8 +29,8 @@ from collections.abc import Generator
 from ipaddress import ip_address
 from urllib.parse import parse_qsl
 
-from sim.api.kinds.kind import CONNECTING
 from sim.api.schema.json_text import go_quote
+from sim.api.schema.kind import CONNECTING
 from sim.api.status import not_found, service_unavailable
 from sim.api.store import Answer, Get, Op
 from sim.api.types import Obj, Reply

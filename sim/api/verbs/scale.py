@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from sim.api.kinds.common.errors import Errors, at_least_zero
 from sim.api.kinds.common.metadata import object_meta
 from sim.api.kinds.common.text import subdomain
-from sim.api.kinds.kind import Scaling
 from sim.api.ownership import scale as managed_scale
 from sim.api.ownership.managed import on_update, render
 from sim.api.patch.json_patches import (
@@ -25,6 +24,7 @@ from sim.api.patch.json_patches import (
 )
 from sim.api.patch.patched_text import in_go_order, patched_text
 from sim.api.patch.strategic_merge import go_print, restore_error, strategic_merge
+from sim.api.schema.kind import Scaling
 from sim.api.schema.resource import Resource
 from sim.api.selectors import format_selector
 from sim.api.status import invalid, not_found

@@ -30,7 +30,6 @@ from sim.api.crd.served import CustomResource
 from sim.api.generated_names import generated_name, new_uid
 from sim.api.kinds.core.service.addresses import Ranges
 from sim.api.kinds.core.service.refusal import ServiceRefusal
-from sim.api.kinds.kind import Allocate
 from sim.api.kinds.strategies import (
     for_create,
     for_status,

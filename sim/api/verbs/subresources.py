@@ -17,8 +17,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from sim.api.kinds.core.pod.disruption_target import Disruption, disrupted
-from sim.api.kinds.kind import CONNECTING
 from sim.api.objects import is_ready, with_metadata
+from sim.api.schema.kind import CONNECTING
 from sim.api.selectors import from_selector
 from sim.api.status import not_found, timeout, too_many_requests
 from sim.api.store import Answer, Get, Item, Op, Page, Pause, Put, Range, Unavailable

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sim.api.schema.resource import Resource
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.app.imports.made import left_out, without_made
 from sim.app.imports.parts import Value, note_groups
 from sim.app.imports.references import UPSTREAM, missing_objects

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.app.imports.dump import is_object
 from sim.app.imports.experiments import Experiments
 from sim.app.imports.objects import manifests

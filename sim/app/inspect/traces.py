@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.api.schema.resource import Resource
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.app.process.printed import visible
 from sim.errors import InputError
 from sim.files import replaced, similar

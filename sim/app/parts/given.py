@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from actors.node.runtime.profile import NodeSpec
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.app.options import machine_capacity
 from sim.app.plain_plan import profile_of
 from sim.errors import InputError

@@ -32,7 +32,7 @@ from actors.storage import MemoryStore
 from sim.api import status
 from sim.api.aggregation.availability import is_available
 from sim.api.objects import is_ready
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.selectors import LabelSelector, SelectorError, parse_labels
 from sim.api.types import Obj
 from sim.app.metrics import WINDOW_US, MetricsServer

@@ -14,13 +14,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from sim.api.kinds.kind import Kind
 from sim.api.openapi.documents import reached
 from sim.api.openapi.operations import SECURITY, items_of
 from sim.api.openapi.order import in_order
 from sim.api.openapi.paths import Writer
 from sim.api.openapi.schemas import V2, definition_v2
 from sim.api.schema.field_schemas import META, QUANTITY, description
+from sim.api.schema.kind import Kind
 from sim.api.schema.resource import Resource
 from sim.ident import Names
 

@@ -11,7 +11,7 @@ from actors.node.node import Node
 from actors.scheduler.plugins import SchedulerPlugin
 from actors.storage import Storage
 from actors.users import Admin
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.store import Change
 from sim.api.types import UserInfo
 from sim.api.verbs.call import Identities

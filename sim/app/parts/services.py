@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from actors.storage import MemoryStore
 from sim.api.dialing import refused
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.kernel import Kernel
 

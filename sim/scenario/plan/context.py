@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from actors.node.runtime.profile import manifest_file
 from sim.api.schema.resource import Resource
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.errors import FollowUp, InputError, suggestion
 from sim.faults.shared.context import Key
 from sim.faults.shared.parameters import Amount, Nodes, OneOrMore

@@ -14,7 +14,7 @@ from typing import Any
 
 from sim.api.crd.served import Served
 from sim.api.schema.resource import Resource
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.errors import InputError, suggestion, suggestion_or_all
 
 _ACCEPTED = {"conditions": [{"type": kind, "status": "True"} for kind in ("NamesAccepted", "Established")]}

@@ -30,7 +30,7 @@ from sim.api.auth.authenticator import Rejected
 from sim.api.auth.chain import refusal
 from sim.api.crd.served import CustomResource
 from sim.api.schema.resource import Resource
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.api.verbs import connect
 from sim.kernel import OutsideRequest

@@ -31,7 +31,7 @@ from sim.api.aggregation.delegation import UNAVAILABLE, Delegated, Forwarded
 from sim.api.auth.attributes import AccessAttributes, Decision, Opinion
 from sim.api.fairness.state import FairnessState
 from sim.api.openapi.aggregated import NOTHING, Aggregated
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Reply, Request, UserInfo, Watch, WatchEvent
 from sim.kernel import Kernel, OutsideAnswer, OutsideRequest, unheard
 from sim.kernel.meters import Meters

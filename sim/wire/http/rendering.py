@@ -28,6 +28,7 @@ from sim.api.kinds.common.cells import age
 from sim.api.kinds.kind import PLAIN_COLUMNS
 from sim.api.kinds.tables import columns, row
 from sim.api.ownership import managed
+from sim.api.schema.kind import PLAIN_COLUMNS
 from sim.api.schema.resource import Resource
 from sim.api.schema.zero_values import zero_value
 from sim.api.store import Item

@@ -23,9 +23,9 @@ from urllib.parse import unquote_to_bytes
 
 from sim.api import status
 from sim.api.auth.attributes import AccessAttributes
-from sim.api.kinds.kind import CONNECTING
+from sim.api.schema.kind import CONNECTING
 from sim.api.schema.resource import Resource
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.selectors import name_in_selector
 from sim.api.types import Obj
 

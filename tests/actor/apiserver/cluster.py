@@ -10,7 +10,7 @@ import trio
 
 from actors.apiserver import ApiServer, ApiServerOptions
 from actors.storage import Storage
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Reply, Request, UserInfo, Watch, WatchEvent
 from sim.ident import NAMES
 from sim.kernel import Kernel, Supervisor

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import trio
 
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.store import Item
 from sim.api.types import Reply, UserInfo, WatchEvent
 from sim.client import Channel, Client, ElectionOptions, EventRecorder, Informers, LeaderElector, WorkQueue

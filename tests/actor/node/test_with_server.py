@@ -13,7 +13,7 @@ from actors.node.node import Node
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import NodeSpec
 from actors.storage import Storage
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj, UserInfo
 from sim.client.client import Client
 from sim.client.rest.channel import Channel

@@ -19,8 +19,8 @@ from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.errors import Errors, duplicate, invalid, required, unsupported
 from sim.api.kinds.common.fill import all_of, present, within
 from sim.api.kinds.common.metadata import label_selector, object_meta
-from sim.api.kinds.kind import Cells, Kind, Row, Strategy
 from sim.api.objects import name_of
+from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.ident import Names
 

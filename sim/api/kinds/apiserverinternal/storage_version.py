@@ -16,8 +16,8 @@ from sim.api.kinds.common.cells import AGE, NAME, age, cut_list, or_none
 from sim.api.kinds.common.errors import Errors, invalid, required
 from sim.api.kinds.common.fill import present
 from sim.api.kinds.common.metadata import object_meta
-from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy
 from sim.api.objects import name_of
+from sim.api.schema.kind import STATUS, Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.ident import Names
 

@@ -37,9 +37,9 @@ from sim.api.kinds.common.workloads import (
     read_only_disk_errors,
     spec_of,
 )
-from sim.api.kinds.kind import NOTHING, STATUS, Cells, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of, with_metadata
 from sim.api.schema.json_text import go_quote
+from sim.api.schema.kind import NOTHING, STATUS, Cells, Kind, Row, Strategy
 from sim.api.selectors import format_labels, format_selector
 from sim.api.types import Obj
 from sim.ident import NAMES, Names

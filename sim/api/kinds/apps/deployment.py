@@ -28,8 +28,8 @@ from sim.api.kinds.common.workloads import (
     set_template_errors,
     spec_of,
 )
-from sim.api.kinds.kind import SCALE, STATUS, Cells, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of, with_metadata
+from sim.api.schema.kind import SCALE, STATUS, Cells, Kind, Row, Strategy
 from sim.api.selectors import format_selector
 from sim.api.types import Obj
 from sim.ident import Names

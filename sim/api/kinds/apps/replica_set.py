@@ -22,7 +22,7 @@ from sim.api.kinds.common.workloads import (
     set_template_errors,
     spec_of,
 )
-from sim.api.kinds.kind import SCALE, STATUS, Kind, Row, Strategy
+from sim.api.schema.kind import SCALE, STATUS, Kind, Row, Strategy
 from sim.api.types import Obj
 
 

@@ -29,8 +29,8 @@ from sim.api.kinds.common.workloads import (
     selector_errors,
     spec_of,
 )
-from sim.api.kinds.kind import SCALE, STATUS, Cells, GatedField, Kind, Row, Scaling, Strategy
 from sim.api.objects import name_of
+from sim.api.schema.kind import SCALE, STATUS, Cells, GatedField, Kind, Row, Scaling, Strategy
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.options.gates import CLAIM_RETENTION, MAX_UNAVAILABLE

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sim.api.kinds.kind import Kind, Row
+from sim.api.schema.kind import Kind, Row
 
 KIND = Kind(rows=(Row("authentication", "v1", "tokenreviews", "TokenReview", namespaced=False, verbs="c"),))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.api.kinds.kind import Kind, Row
+from sim.api.schema.kind import Kind, Row
 
 LOCAL_SUBJECT_ACCESS_REVIEW = Kind(
     rows=(Row("authorization", "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview", verbs="c"),)

@@ -20,8 +20,8 @@ from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import fill_template
 from sim.api.kinds.common.pods.warnings import template_warnings
 from sim.api.kinds.common.workloads import WORKLOAD, spec_of
-from sim.api.kinds.kind import NOTHING, STATUS, Cells, GatedField, Kind, Row
 from sim.api.objects import get_in, name_of
+from sim.api.schema.kind import NOTHING, STATUS, Cells, GatedField, Kind, Row
 from sim.api.selectors import format_selector
 from sim.api.types import Obj
 from sim.ident import Names

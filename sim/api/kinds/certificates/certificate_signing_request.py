@@ -23,9 +23,9 @@ from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.errors import Errors, duplicate, forbidden, invalid, required, too_long, unsupported
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
-from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy, Sub
 from sim.api.objects import get_in, name_of, with_field
 from sim.api.schema.json_text import go_quote
+from sim.api.schema.kind import STATUS, Cells, Kind, Row, Strategy, Sub
 from sim.api.types import Obj, UserInfo
 from sim.ident import NAMES, Names
 from sim.units import SECOND, human_duration

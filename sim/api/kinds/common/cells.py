@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sim.api.kinds.kind import Cells
 from sim.api.objects import get_in, metadata_of
+from sim.api.schema.kind import Cells
 from sim.api.types import Obj
 from sim.units import human_duration, parse_time
 

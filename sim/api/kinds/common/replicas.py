@@ -10,8 +10,8 @@ from sim.api.kinds.common.cells import AGE, NAME, SELECTOR, WIDE, age, container
 from sim.api.kinds.common.errors import Errors
 from sim.api.kinds.common.metadata import object_meta_update
 from sim.api.kinds.common.workloads import bound_errors, counter_errors
-from sim.api.kinds.kind import Cells
 from sim.api.objects import get_in, name_of
+from sim.api.schema.kind import Cells
 from sim.api.selectors import format_selector
 from sim.api.types import Obj
 from sim.ident import Names

@@ -13,7 +13,7 @@ from sim.api.kinds.common.errors import Errors, at_least_zero, forbidden, invali
 from sim.api.kinds.common.fill import fill, within
 from sim.api.kinds.common.metadata import is_sound, label_selector, matches
 from sim.api.kinds.common.pods.spec import template
-from sim.api.kinds.kind import Strategy
+from sim.api.schema.kind import Strategy
 from sim.api.types import Obj
 
 WORKLOAD = Strategy(status=True, generation="spec")

@@ -11,8 +11,8 @@ from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.errors import Errors, at_least_zero, invalid
 from sim.api.kinds.common.fill import present
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
-from sim.api.kinds.kind import Cells, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of
+from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.ident import Names
 

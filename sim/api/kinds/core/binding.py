@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sim.api.kinds.kind import Kind, Row
+from sim.api.schema.kind import Kind, Row
 
 KIND = Kind(rows=(Row("", "v1", "bindings", "Binding", verbs="c"),))

@@ -15,8 +15,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from sim.api.kinds.common.cells import NAME
-from sim.api.kinds.kind import Cells, Kind, Lifecycle, Row
 from sim.api.objects import name_of
+from sim.api.schema.kind import Cells, Kind, Lifecycle, Row
 from sim.api.types import Obj
 from sim.ident import Names
 

@@ -15,8 +15,8 @@ from sim.api.kinds.common.errors import Errors, invalid, required
 from sim.api.kinds.common.fill import all_of, fill
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import TCP
-from sim.api.kinds.kind import Cells, Kind, Row, Strategy
 from sim.api.objects import name_of
+from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.ident import Names
 

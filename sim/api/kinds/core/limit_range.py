@@ -14,7 +14,7 @@ from sim.api.kinds.common.errors import Errors, duplicate, forbidden, invalid, r
 from sim.api.kinds.common.fill import all_of, amounts, present, within
 from sim.api.kinds.common.metadata import object_meta
 from sim.api.kinds.common.resources import container_resource_name, is_native, resource_name
-from sim.api.kinds.kind import Kind, Row, Strategy
+from sim.api.schema.kind import Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.units import quantity_milli, quantity_nano, quantity_text

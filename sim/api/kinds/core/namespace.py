@@ -13,8 +13,8 @@ from sim.api.kinds.common.errors import Errors, invalid
 from sim.api.kinds.common.fill import fill, present, within
 from sim.api.kinds.common.metadata import core_finalizer, object_meta, object_meta_update
 from sim.api.kinds.common.status import fill_status_conditions
-from sim.api.kinds.kind import NOTHING, STATUS, Cells, Deletion, Kind, Row, Strategy, Sub
 from sim.api.objects import get_in, name_of, with_field, with_metadata
+from sim.api.schema.kind import NOTHING, STATUS, Cells, Deletion, Kind, Row, Strategy, Sub
 from sim.api.types import Obj
 from sim.ident import Names
 

@@ -18,10 +18,10 @@ from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.resources import quantity
 from sim.api.kinds.common.status import HEARTBEAT_TIMES, fill_conditions
 from sim.api.kinds.common.taints import taint_errors
-from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy, Sub
 from sim.api.memo import IdentityMemo, Remembered
 from sim.api.objects import condition_status, get_in, labels_of, name_of, remove_in
 from sim.api.schema.json_text import go_quote, parse
+from sim.api.schema.kind import STATUS, Cells, Kind, Row, Strategy, Sub
 from sim.api.types import Obj
 from sim.ident import NAMES, Names
 from sim.options.gates import NODE_CONFIG, is_on

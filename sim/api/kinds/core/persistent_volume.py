@@ -23,8 +23,8 @@ from sim.api.kinds.common.fill import fill, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.persistent_volumes import SOURCES, fill_volume_source, volume_spec
 from sim.api.kinds.common.pods.warnings import replaced_node_labels
-from sim.api.kinds.kind import STATUS, Cells, Create, Deletion, Kind, Row, Strategy, Update
 from sim.api.objects import annotations_of, get_in, is_deleting, name_of, remove_in
+from sim.api.schema.kind import STATUS, Cells, Create, Deletion, Kind, Row, Strategy, Update
 from sim.api.types import Obj
 from sim.ident import NAMES, Names
 from sim.options.gates import EXPAND_SECRET, READ_WRITE_ONCE_POD, is_on

@@ -26,9 +26,9 @@ from sim.api.kinds.common.errors import (
 )
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import fill_claim
-from sim.api.kinds.kind import NOTHING, STATUS, Cells, Create, Deletion, Kind, Row, Strategy, Update
-from sim.api.kinds.quota_use import ONE, Amounts, QuotaUse, amounts_of
 from sim.api.objects import annotations_of, get_in, is_deleting, name_of, remove_in
+from sim.api.schema.kind import NOTHING, STATUS, Cells, Create, Deletion, Kind, Row, Strategy, Update
+from sim.api.schema.quota_use import ONE, Amounts, QuotaUse, amounts_of
 from sim.api.types import Obj
 from sim.ident import NAMES, Names
 from sim.options.gates import (

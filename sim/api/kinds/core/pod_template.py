@@ -16,8 +16,8 @@ from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import fill_template
 from sim.api.kinds.common.pods.spec import template
 from sim.api.kinds.common.pods.warnings import template_warnings
-from sim.api.kinds.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of
+from sim.api.schema.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.selectors import format_labels
 from sim.api.types import Obj
 from sim.ident import Names

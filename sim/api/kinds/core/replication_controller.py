@@ -8,7 +8,6 @@ Mirrors  kubernetes v1.25 pkg/registry/core/replicationcontroller/strategy.go,
 from __future__ import annotations
 
 from sim.api.go.printing import STRING_MAP, GoValue
-from sim.api.kinds import quota_use
 from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import Errors, at_least_zero, invalid, required
 from sim.api.kinds.common.fill import fill, present, within
@@ -24,8 +23,9 @@ from sim.api.kinds.common.pods.warnings import (
 from sim.api.kinds.common.replicas import REPLICA_COLUMNS, replica_set_cells, validate_replica_status
 from sim.api.kinds.common.status import fill_counters
 from sim.api.kinds.common.workloads import MISMATCH, always_running_errors, read_only_disk_errors, spec_of
-from sim.api.kinds.kind import SCALE, STATUS, Cells, Kind, Row, Scaling, Strategy
 from sim.api.objects import get_in
+from sim.api.schema import quota_use
+from sim.api.schema.kind import SCALE, STATUS, Cells, Kind, Row, Scaling, Strategy
 from sim.api.selectors import format_labels
 from sim.api.types import Obj
 from sim.ident import Names

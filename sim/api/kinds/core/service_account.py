@@ -10,8 +10,8 @@ from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.errors import Errors
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
-from sim.api.kinds.kind import Cells, Deletion, Kind, Row, Strategy, Sub
 from sim.api.objects import name_of
+from sim.api.schema.kind import Cells, Deletion, Kind, Row, Strategy, Sub
 from sim.api.types import Obj
 from sim.ident import Names
 

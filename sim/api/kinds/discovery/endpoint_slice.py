@@ -16,8 +16,8 @@ from sim.api.kinds.common.errors import Errors, duplicate, immutable, invalid, r
 from sim.api.kinds.common.fill import all_of, present
 from sim.api.kinds.common.metadata import object_meta
 from sim.api.kinds.common.pods.defaults import TCP
-from sim.api.kinds.kind import NOTHING, Cells, Kind, Row, Strategy
 from sim.api.objects import name_of, with_field
+from sim.api.schema.kind import NOTHING, Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.options.gates import TERMINATING_CONDITION, TOPOLOGY_HINTS, is_on

@@ -15,7 +15,7 @@ from sim.api.kinds.common.fill import present
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.core.event import COLUMNS, event_cells, event_errors
 from sim.api.kinds.events.event_form import to_core, to_newer
-from sim.api.kinds.kind import Form, Kind, Row, Strategy
+from sim.api.schema.kind import Form, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.ident import Names
 

@@ -23,8 +23,8 @@ from sim.api.kinds.flowcontrol.shared import (
     validate_status,
     with_spec,
 )
-from sim.api.kinds.kind import STATUS, Cells, Kind, Lifecycle, Row
 from sim.api.objects import condition_status, get_in, name_of
+from sim.api.schema.kind import STATUS, Cells, Kind, Lifecycle, Row
 from sim.api.types import Obj
 from sim.ident import Names
 

@@ -19,8 +19,8 @@ from sim.api.kinds.flowcontrol.shared import (
     validate_status,
     with_spec,
 )
-from sim.api.kinds.kind import STATUS, Cells, Kind, Lifecycle, Row
 from sim.api.objects import get_in, name_of
+from sim.api.schema.kind import STATUS, Cells, Kind, Lifecycle, Row
 from sim.api.types import Json, Obj
 from sim.ident import Names
 

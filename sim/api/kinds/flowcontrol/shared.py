@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from sim.api.kinds.common.errors import Errors, duplicate, required
 from sim.api.kinds.common.status import fill_status_conditions
-from sim.api.kinds.kind import Strategy
 from sim.api.objects import with_field
+from sim.api.schema.kind import Strategy
 from sim.api.types import Json, Obj
 
 EXEMPT = "exempt"  # types.go: PriorityLevelConfigurationNameExempt, FlowSchemaNameExempt

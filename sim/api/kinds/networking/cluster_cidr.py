@@ -16,8 +16,8 @@ from sim.api.kinds.common.errors import Errors, immutable, invalid, required
 from sim.api.kinds.common.fill import present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.affinity import node_selector
-from sim.api.kinds.kind import Cells, Kind, Row, Strategy
 from sim.api.objects import name_of
+from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.ident import Names
 

@@ -16,8 +16,8 @@ from sim.api.kinds.common.fill import all_of, present, within
 from sim.api.kinds.common.load_balancers import validate_balanced_status
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.references import checked, reference_errors
-from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of
+from sim.api.schema.kind import STATUS, Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.ident import NAMES, Names
 

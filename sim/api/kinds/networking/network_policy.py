@@ -20,8 +20,8 @@ from sim.api.kinds.common.fill import all_of, present, within
 from sim.api.kinds.common.metadata import label_selector, object_meta, object_meta_update
 from sim.api.kinds.common.pods.containers import PROTOCOLS, port_or_name
 from sim.api.kinds.common.pods.defaults import TCP
-from sim.api.kinds.kind import NOTHING, STATUS, Cells, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of, with_field
+from sim.api.schema.kind import NOTHING, STATUS, Cells, Kind, Row, Strategy
 from sim.api.selectors import format_selector
 from sim.api.types import Obj
 from sim.ident import Names

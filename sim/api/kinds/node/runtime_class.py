@@ -16,8 +16,8 @@ from sim.api.kinds.common.metadata import labels, object_meta, object_meta_updat
 from sim.api.kinds.common.pods.affinity import tolerations
 from sim.api.kinds.common.pods.warnings import replaced_node_labels
 from sim.api.kinds.common.resources import requirements
-from sim.api.kinds.kind import Cells, Kind, Row, Strategy
 from sim.api.objects import name_of
+from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.ident import Names
 

@@ -14,8 +14,8 @@ from sim.api.kinds.common.errors import Errors, at_least_zero, invalid
 from sim.api.kinds.common.fill import present
 from sim.api.kinds.common.metadata import label_selector
 from sim.api.kinds.common.status import fill_counters
-from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of
+from sim.api.schema.kind import STATUS, Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.ident import Names
 

@@ -17,9 +17,9 @@ from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.errors import Errors, invalid, required, unsupported
 from sim.api.kinds.common.fill import all_of, fill, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
-from sim.api.kinds.kind import Cells, Kind, Row, Strategy
 from sim.api.kinds.rbac.roles import rbac_name
 from sim.api.objects import name_of
+from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.ident import Names
 

@@ -12,7 +12,7 @@ from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import Errors, invalid, required
 from sim.api.kinds.common.fill import present
 from sim.api.kinds.common.metadata import is_sound, label_selector, object_meta, object_meta_update
-from sim.api.kinds.kind import Kind, Row, Strategy
+from sim.api.schema.kind import Kind, Row, Strategy
 from sim.api.types import Obj
 
 # --- defaults -------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from sim.api.kinds.common.cells import AGE, NAME, age, count
 from sim.api.kinds.common.errors import Errors, forbidden, immutable, required, unsupported
 from sim.api.kinds.common.fill import present
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
-from sim.api.kinds.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.objects import name_of
+from sim.api.schema.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.ident import Names
 

@@ -16,8 +16,8 @@ from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.errors import Errors, duplicate, immutable, invalid, unsupported
 from sim.api.kinds.common.fill import fill, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
-from sim.api.kinds.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of, remove_in, with_metadata
+from sim.api.schema.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.options.gates import SELINUX_MOUNT

@@ -14,8 +14,8 @@ from sim.api.kinds.common.errors import Errors, at_least_zero, duplicate, immuta
 from sim.api.kinds.common.fill import all_of, present, within
 from sim.api.kinds.common.metadata import object_meta
 from sim.api.kinds.common.pods.volumes import csi_driver_errors
-from sim.api.kinds.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of
+from sim.api.schema.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.types import Json, Obj
 from sim.ident import Names
 

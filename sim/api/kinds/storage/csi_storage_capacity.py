@@ -16,7 +16,7 @@ from sim.api.kinds.common.errors import AT_LEAST_ZERO, Errors, immutable, invali
 from sim.api.kinds.common.fill import amounts
 from sim.api.kinds.common.metadata import label_selector, object_meta, object_meta_update
 from sim.api.kinds.common.pods.warnings import replaced_node_labels
-from sim.api.kinds.kind import Kind, Lifecycle, Row, Strategy
+from sim.api.schema.kind import Kind, Lifecycle, Row, Strategy
 from sim.api.types import Json, Obj
 from sim.ident import Names
 from sim.units import quantity_nano, quantity_text

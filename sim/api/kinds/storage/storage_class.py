@@ -27,8 +27,8 @@ from sim.api.kinds.common.errors import (
 from sim.api.kinds.common.fill import present
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.warnings import replaced_node_labels
-from sim.api.kinds.kind import Cells, Deletion, Kind, Row
 from sim.api.objects import annotations_of, name_of
+from sim.api.schema.kind import Cells, Deletion, Kind, Row
 from sim.api.types import Json, Obj
 from sim.ident import Names
 

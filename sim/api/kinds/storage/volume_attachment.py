@@ -18,8 +18,8 @@ from sim.api.kinds.common.fill import present, within
 from sim.api.kinds.common.metadata import object_meta
 from sim.api.kinds.common.persistent_volumes import fill_volume_source, volume_spec
 from sim.api.kinds.common.pods.volumes import csi_driver_errors
-from sim.api.kinds.kind import STATUS, Cells, Deletion, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of, with_field
+from sim.api.schema.kind import STATUS, Cells, Deletion, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.ident import Names
 

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 
 from sim.api import request_labels
 from sim.api.auth.attributes import AccessAttributes
-from sim.api.kinds.kind import Lifecycle
 from sim.api.request_labels import COMPONENT, FILTER, FILTERS, METHODS
+from sim.api.schema.kind import Lifecycle
 from sim.api.schema.resource import Resource
 from sim.kernel.meters import Meters
 from sim.wire.http.measures.families import BOUNDS

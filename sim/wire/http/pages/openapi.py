@@ -29,7 +29,7 @@ from sim.api.openapi.documents import (
     openapi_v3_protobuf,
     versioned_url,
 )
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.wire.http.negotiation import parse_accept
 from sim.wire.http.pages.document import NO_PAGE, Document
 from sim.wire.http.rendering import TEXT

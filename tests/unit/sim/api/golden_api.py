@@ -21,10 +21,10 @@ from actors.apiserver.rules import Machinery
 from actors.apiserver.webhooks import unreachable
 from actors.storage import MemoryStore
 from sim.api.kinds import conversion as forms
-from sim.api.kinds.kind import Kind
 from sim.api.kinds.registry import KINDS
 from sim.api.ownership import managed
-from sim.api.schema.scheme import Scheme
+from sim.api.schema.kind import Kind
+from sim.api.scheme.scheme import Scheme
 from sim.api.store import Consult, Consulted
 from sim.api.types import Reply, Request, UserInfo
 from sim.api.verbs import subresources as verbs_sub

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.selectors import (
     NOTHING,
     SelectorError,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sim.api import status
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 
 SCHEME = Scheme(NAMES["kubernetes"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.controllers.shared.metrics_api import Metric, Value
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.selectors import parse_labels
 from sim.app.metrics import MetricsServer, StatedMetrics
 from sim.faults.metric import TellMetric

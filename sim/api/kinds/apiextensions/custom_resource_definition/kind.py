@@ -14,8 +14,8 @@ from sim.api.kinds.apiextensions.custom_resource_definition.validation import (
     status_definition,
     update_definition,
 )
-from sim.api.kinds.kind import STATUS, Deletion, Kind, Row, Strategy
 from sim.api.objects import get_in, is_deleting, replace_in
+from sim.api.schema.kind import STATUS, Deletion, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.options.gates import EXPRESSIONS, is_on

@@ -26,8 +26,8 @@ from sim.api.kinds.autoscaling.horizontal_pod_autoscaler.validation import (
 )
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.fill import amounts, fill, present, within
-from sim.api.kinds.kind import STATUS, Cells, Create, Form, Kind, Lifecycle, Row, Strategy, Update
 from sim.api.objects import get_in, name_of, replace_in
+from sim.api.schema.kind import STATUS, Cells, Create, Form, Kind, Lifecycle, Row, Strategy, Update
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.options.gates import CONTAINER_METRICS, SCALE_TO_ZERO

@@ -13,7 +13,8 @@ from sim.api.kinds.batch.job.validation import create_job, status_job, tracking_
 from sim.api.kinds.common.cells import AGE, NAME, SELECTOR, WIDE, age, template_cells
 from sim.api.kinds.common.pods.defaults import fill_template
 from sim.api.kinds.common.pods.warnings import template_warnings
-from sim.api.kinds.kind import (
+from sim.api.objects import name_of, remove_in, with_metadata
+from sim.api.schema.kind import (
     NOTHING,
     STATUS,
     Cells,
@@ -25,7 +26,6 @@ from sim.api.kinds.kind import (
     Strategy,
     Update,
 )
-from sim.api.objects import name_of, remove_in, with_metadata
 from sim.api.selectors import format_selector
 from sim.api.types import Obj
 from sim.ident import Names

@@ -24,8 +24,8 @@ from sim.api.kinds.core.pod.validation import (
     validate_pod_status,
     validate_pod_update,
 )
-from sim.api.kinds.kind import NOTHING, STATUS, Cells, Deletion, Kind, Row, Strategy, Sub
 from sim.api.objects import with_field, with_metadata
+from sim.api.schema.kind import NOTHING, STATUS, Cells, Deletion, Kind, Row, Strategy, Sub
 from sim.api.types import Json, Obj
 from sim.ident import Names
 from sim.units import quantity_nano

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sim.api.kinds.quota_use import ALWAYS_US, ONE, Amounts, QuotaUse, add, amounts_of, most
+from sim.api.schema.quota_use import ALWAYS_US, ONE, Amounts, QuotaUse, add, amounts_of, most
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.units import SECOND, parse_time

@@ -19,7 +19,8 @@ from sim.api.kinds.core.service.validation import (
     validate_service_create,
     validate_service_update,
 )
-from sim.api.kinds.kind import (
+from sim.api.objects import get_in, name_of, remove_in, replace_in
+from sim.api.schema.kind import (
     NOTHING,
     STATUS,
     Cells,
@@ -31,7 +32,6 @@ from sim.api.kinds.kind import (
     Sub,
     Update,
 )
-from sim.api.objects import get_in, name_of, remove_in, replace_in
 from sim.api.selectors import format_labels
 from sim.api.types import Obj
 from sim.ident import Names

@@ -5,7 +5,7 @@ Mirrors  kubernetes v1.25 pkg/quota/v1/evaluator/core/services.go.
 
 from __future__ import annotations
 
-from sim.api.kinds.quota_use import NOTHING, ONE, Amounts, QuotaUse
+from sim.api.schema.quota_use import NOTHING, ONE, Amounts, QuotaUse
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.units import DECIMAL_SI, NANO

@@ -11,7 +11,7 @@ from sim.api.admission.base import Attributes, Denial
 from sim.api.admission.chain import WITHOUT_EFFECT, Chain, check_plugins, plugin_names
 from sim.api.admission.configuration import Configuration
 from sim.api.schema.resource import Resource
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.errors import InputError
 from sim.ident import NAMES

@@ -14,7 +14,7 @@ from sim.api.audit.events import (
 )
 from sim.api.audit.policy import Level, Scope
 from sim.api.auth.attributes import AccessAttributes, Decision, Opinion
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.store import Item
 from sim.api.types import Reply, Request, UserInfo
 from sim.ident import NAMES

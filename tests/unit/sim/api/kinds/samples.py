@@ -6,7 +6,7 @@ from typing import Any
 
 from sim.api.kinds.defaults import apply_defaults
 from sim.api.kinds.validation import FieldError, validate_create, validate_update
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.ident import NAMES
 

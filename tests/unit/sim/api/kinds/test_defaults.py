@@ -3,7 +3,7 @@
 import pytest
 
 from sim.api.kinds.defaults import apply_defaults
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 
 SCHEME = Scheme(NAMES["kubernetes"])

@@ -11,7 +11,7 @@ import pytest
 from sim.api.kinds.strategies import for_create, for_status, for_update
 from sim.api.kinds.validation import validate_create, validate_update
 from sim.api.objects import get_in
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.ident import NAMES
 from sim.options.gates import GATES, is_on

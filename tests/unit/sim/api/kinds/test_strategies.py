@@ -12,7 +12,7 @@ from sim.api.kinds.strategies import (
     for_update,
     keep_system_fields,
 )
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 
 ORCH = NAMES["orch"]

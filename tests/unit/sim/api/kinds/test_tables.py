@@ -3,7 +3,7 @@
 import pytest
 
 from sim.api.kinds.tables import cells, columns
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 
 NAMING = NAMES["kubernetes"]

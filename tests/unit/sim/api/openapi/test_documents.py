@@ -11,7 +11,7 @@ from sim.api.openapi.documents import (
     openapi_v3_index,
     openapi_v3_of_discovery,
 )
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 
 SCHEME = Scheme(NAMES["kubernetes"])

@@ -5,7 +5,7 @@ import json
 from sim.api.openapi.documents import openapi_v2
 from sim.api.openapi.operations import article, identifier, newer, tag, title
 from sim.api.openapi.parameters import hoisted, in_body, in_path, query
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 
 PATHS = json.loads(openapi_v2(Scheme(NAMES["kubernetes"])))["paths"]

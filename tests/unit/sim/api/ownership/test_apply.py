@@ -13,7 +13,7 @@ from sim.api.ownership.apply import paths
 from sim.api.ownership.differences import path_element
 from sim.api.ownership.field_sets import of_paths
 from sim.api.ownership.typed_values import element_text, merge, type_errors, without
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Reply
 from sim.ident import NAMES
 from sim.units import SECOND

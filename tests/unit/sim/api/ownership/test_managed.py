@@ -18,7 +18,7 @@ from sim.api.ownership.managed import (
     reset_fields,
 )
 from sim.api.schema.field_schemas import schema_of_kind
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.store import Managed
 from sim.api.types import Obj
 from sim.ident import NAMES

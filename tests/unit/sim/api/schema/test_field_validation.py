@@ -7,7 +7,7 @@ import pytest
 from sim.api.schema.decoding import decode
 from sim.api.schema.field_validation import STRICT, DecodeError, conform
 from sim.api.schema.json_text import syntax_error
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 
 SCHEME = Scheme(NAMES["kubernetes"])

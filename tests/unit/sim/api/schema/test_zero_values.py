@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.api.schema.scheme import Scheme
 from sim.api.schema.zero_values import zero_value
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.ident import NAMES
 

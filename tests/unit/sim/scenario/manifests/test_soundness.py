@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from sim.api.schema.resource import Resource
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.errors import InputError
 from sim.ident import NAMES
 from sim.scenario.manifests.soundness import Unsound, check, completed, parts_of, typed

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 from sim.wire.http.body import BadBody, in_one, json_text
 from sim.wire.http.negotiation import Form, NotAcceptable, check_route, choose, error_form

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 from sim.options.gates import DRY_RUN, SERVER_SIDE_APPLY
 from sim.wire.http.options import BadOption, check_gates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 from sim.wire.http.routing import NoRoute, attributes, decode_path, parse_query, route
 

@@ -8,7 +8,7 @@ import pytest
 
 from sim.api.admission.base import Attributes, Denial
 from sim.api.admission.plugins.limit_ranger import LimitRanger
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.ident import NAMES
 

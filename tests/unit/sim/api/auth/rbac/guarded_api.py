@@ -11,7 +11,7 @@ from actors.storage import MemoryStore
 from sim.api.auth.chain import Chain, RbacMember
 from sim.api.auth.rbac.authorizer import RbacAuthorizer
 from sim.api.auth.rbac.source import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.store import Item, Page, Range
 from sim.api.types import Obj, Reply, UserInfo
 from tests.unit.sim.api.golden_api import USER, Api

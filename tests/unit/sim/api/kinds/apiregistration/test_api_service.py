@@ -8,8 +8,8 @@ from sim.api.kinds.apiregistration.api_service import local
 from sim.api.kinds.defaults import apply_defaults
 from sim.api.kinds.tables import cells
 from sim.api.kinds.validation import validate_create, validate_update
-from sim.api.schema.discovery import group_versions
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.discovery import group_versions
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.ident import NAMES
 from tests.unit.sim.api.golden_api import Api

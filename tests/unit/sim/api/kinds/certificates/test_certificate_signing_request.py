@@ -8,7 +8,7 @@ import pytest
 
 from sim.api.kinds.tables import row
 from sim.api.kinds.validation import validate_update
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj, Reply, UserInfo
 from sim.ident import NAMES
 from tests.unit.sim.api.golden_api import Api, whole

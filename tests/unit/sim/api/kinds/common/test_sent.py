@@ -7,7 +7,7 @@ from sim.api.kinds.common.errors import invalid
 from sim.api.kinds.common.sent import as_judged, as_sent
 from sim.api.schema.decoding import decode
 from sim.api.schema.field_validation import Sent
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 
 SETS = Scheme(NAMES["kubernetes"]).resource("replicasets")

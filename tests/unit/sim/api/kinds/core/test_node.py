@@ -1,7 +1,7 @@
 """The table row of a node."""
 
 from sim.api.kinds.tables import cells
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 
 NAMING = NAMES["kubernetes"]

@@ -10,7 +10,7 @@ from sim.api.kinds.strategies import for_create, for_update
 from sim.api.kinds.tables import cells
 from sim.api.kinds.validation import validate_create, validate_update
 from sim.api.schema.field_schemas import schema_of
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.ident import NAMES
 

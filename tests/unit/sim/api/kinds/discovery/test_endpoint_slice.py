@@ -6,7 +6,7 @@ from sim.api.kinds.strategies import (
     for_create,
     for_update,
 )
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 
 ORCH = NAMES["orch"]

@@ -1,7 +1,7 @@
 """Ingresses: default class and table."""
 
 from sim.api.kinds.tables import row
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 from tests.unit.sim.api.golden_api import Api
 

@@ -1,7 +1,7 @@
 """Validation of IngressClasses."""
 
 from sim.api.kinds.validation import validate_create, validate_update
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 
 N = NAMES["kubernetes"]

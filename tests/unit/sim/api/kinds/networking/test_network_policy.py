@@ -1,7 +1,7 @@
 """NetworkPolicies: validation of blocks, and the empty status."""
 
 from sim.api.kinds.validation import validate_create
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 from tests.unit.sim.api.golden_api import Api, whole
 

@@ -7,7 +7,7 @@ import pytest
 from sim.api.kinds.defaults import apply_defaults
 from sim.api.kinds.tables import columns, row
 from sim.api.kinds.validation import validate_create
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.ident import NAMES
 from tests.unit.sim.api.golden_api import Api

@@ -6,7 +6,7 @@ from sim.api.kinds.defaults import apply_defaults, with_gated_defaults
 from sim.api.kinds.strategies import for_create, for_update
 from sim.api.kinds.tables import cells
 from sim.api.kinds.validation import validate_create, validate_update
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.ident import NAMES
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim.api.kinds.validation import validate_create, validate_update
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.ident import NAMES
 from tests.unit.sim.api.golden_api import Api

@@ -4,7 +4,7 @@ import pytest
 
 from sim.api.kinds.common.pods.defaults import pull_policy
 from sim.api.kinds.defaults import apply_defaults
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 
 SCHEME = Scheme(NAMES["kubernetes"])

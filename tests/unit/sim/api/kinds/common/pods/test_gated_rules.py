@@ -11,7 +11,7 @@ import pytest
 
 from sim.api.kinds.defaults import apply_defaults
 from sim.api.kinds.validation import validate_create, validate_update
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.ident import NAMES
 from sim.options.gates import (

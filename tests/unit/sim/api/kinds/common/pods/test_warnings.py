@@ -3,7 +3,7 @@ test_validation_golden.
 """
 
 from sim.api.kinds.strategies import warnings_of
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 
 N = NAMES["kubernetes"]

@@ -8,7 +8,7 @@ import pytest
 
 from sim.api.kinds.core.pod.kind import qos_class
 from sim.api.kinds.defaults import apply_defaults
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 
 SCHEME = Scheme(NAMES["kubernetes"])

@@ -2,7 +2,7 @@
 
 from sim.api.kinds.core.service.validation import validate_service_update
 from sim.api.kinds.defaults import apply_defaults
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 
 SCHEME = Scheme(NAMES["kubernetes"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.api.schema.scheme import NoResource, Scheme
+from sim.api.scheme.scheme import NoResource, Scheme
 from sim.ident import NAMES
 
 SCHEME = Scheme(NAMES["kubernetes"])

@@ -19,14 +19,14 @@ from sim.api.aggregation.delegation import (
     Listed,
     merged_groups,
 )
-from sim.api.kinds.groups import (
+from sim.api.schema.resource import Resource
+from sim.api.scheme.groups import (
     DEFAULT_VERSION_PRIORITY,
     FIRST_GROUP,
     GROUP_PRIORITIES,
     VERSION_PRIORITIES,
 )
-from sim.api.schema.resource import Resource
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.scheme import Scheme
 
 Body = dict[str, Any]
 

@@ -17,8 +17,8 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from sim.api.kinds.groups import FIRST_GROUP
 from sim.api.kinds.registry import ROWS
+from sim.api.scheme.groups import FIRST_GROUP
 from sim.ident import Names
 
 Key = tuple[str, str, str]  # group, version, plural

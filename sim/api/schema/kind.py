@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sim.api.kinds.quota_use import ONLY_COUNTED, QuotaUse
+from sim.api.schema.quota_use import ONLY_COUNTED, QuotaUse
 from sim.api.store import Answer, Op
 from sim.api.types import Obj, UserInfo
 from sim.ident import Names

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sim.api.schema.discovery import api_group, api_group_list
-from sim.api.schema.runtime_config import turned_off
-from sim.api.schema.scheme import Scheme
+from sim.api.scheme.discovery import api_group, api_group_list
+from sim.api.scheme.runtime_config import turned_off
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 
 N = NAMES["kubernetes"]

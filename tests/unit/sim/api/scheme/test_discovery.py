@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from sim.api.kinds.kind import VERBS
-from sim.api.schema.discovery import api_group, api_group_list, api_resource_list, api_versions, root_paths
-from sim.api.schema.scheme import Scheme
+from sim.api.schema.kind import VERBS
+from sim.api.scheme.discovery import api_group, api_group_list, api_resource_list, api_versions, root_paths
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 
 SCHEME = Scheme(NAMES["kubernetes"])

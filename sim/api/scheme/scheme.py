@@ -21,10 +21,10 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Protocol, Self
 
-from sim.api.kinds.kind import VERBS, Kind, Row
 from sim.api.kinds.registry import KINDS, rows_of
+from sim.api.schema.kind import VERBS, Kind, Row
 from sim.api.schema.resource import Resource, Subresource
-from sim.api.schema.runtime_config import off_by_default
+from sim.api.scheme.runtime_config import off_by_default
 from sim.ident import Names
 
 
