@@ -55,6 +55,7 @@ from sim.api.patch.strategic_merge import (
     strategic_merge,
 )
 from sim.api.schema.field_validation import has_sections
+from sim.api.schema.kind import Allocate
 from sim.api.schema.resource import Resource
 from sim.api.store import Answer, Delete, Get, Item, Managed, Op, Put
 from sim.api.types import Json, Obj, Reply

@@ -25,7 +25,6 @@ import msgspec
 from sim.api import raw_text, status
 from sim.api.go.escapes import escaped
 from sim.api.kinds.common.cells import age
-from sim.api.kinds.kind import PLAIN_COLUMNS
 from sim.api.kinds.tables import columns, row
 from sim.api.ownership import managed
 from sim.api.schema.kind import PLAIN_COLUMNS
