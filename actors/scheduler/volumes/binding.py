@@ -17,11 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from actors.scheduler.volumes.pod_volumes import Choice
-from actors.scheduler.volumes.storage import CLAIMS, VOLUMES, Objects, Storage
+from actors.scheduler.volumes.storage import CLAIMS, VOLUMES, Storage
 from sim.api.objects import annotations_of, key_of, labels_of, name_of, revision_of, split_key, with_metadata
 from sim.api.types import Obj, Reply
 from sim.api.volumes import is_fully_bound, reaches, reserved_for
-from sim.client import Client
+from sim.client import Client, Informer
 from sim.kernel import Context
 from sim.units import SECOND
 
@@ -135,7 +135,7 @@ class VolumeBinder:
     """
 
     def __init__(
-        self, ctx: Context, client: Client, storage: Storage, nodes: Objects, pods: Objects, timeout_us: int
+        self, ctx: Context, client: Client, storage: Storage, nodes: Informer, pods: Informer, timeout_us: int
     ) -> None:
         self._ctx, self._client, self._storage = ctx, client, storage
         self._nodes, self._pods, self._timeout_us = nodes, pods, timeout_us

@@ -11,33 +11,21 @@ Mirrors  kubernetes v1.25 pkg/scheduler/framework/plugins/volumebinding/assume_c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from sim.api.objects import key_of, revision_of
 from sim.api.types import Obj
 from sim.api.volumes import class_of
+from sim.client import Informer
 from sim.ident import Names
 
 CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "storageclasses"
 CSI_NODES, CSI_DRIVERS, CAPACITIES = "csinodes", "csidrivers", "csistoragecapacities"
 
 
-class Objects(Protocol):
-    """The objects of one resource, as an informer shows them."""
-
-    def get(self, key: str) -> Obj | None:
-        """Return the object of a key; None if there is none."""
-        ...
-
-    def list(self) -> list[Obj]:
-        """Return all objects in the order of their keys."""
-        ...
-
-
 class Storage:
     """The objects about storage, by resource."""
 
-    def __init__(self, names: Names, objects: Mapping[str, Objects]) -> None:
+    def __init__(self, names: Names, objects: Mapping[str, Informer]) -> None:
         self.names = names
         self._claims, self._volumes = objects[CLAIMS], objects[VOLUMES]
         self._classes, self._nodes = objects[CLASSES], objects[CSI_NODES]

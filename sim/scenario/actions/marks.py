@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.users import Cordon, Taint
-from sim.faults.shared.cluster import AdminTarget
+from actors.users import Admin, Cordon, Taint
 from sim.faults.shared.kinds import Stage, Undo
 
 CLOSED = "", ""  # a cordon
@@ -33,7 +32,7 @@ class Marks:
         for step, kept in self._kept.items():
             self._kept[step] = tuple(mark for mark in kept if not _covers(marks, mark))
 
-    def release(self, step: str, admin: AdminTarget) -> None:
+    def release(self, step: str, admin: Admin) -> None:
         """The step ends: the admin removes its marks, except those that another step keeps."""
         marks = self._kept.pop(step)
         held = {mark: None for kept in self._kept.values() for mark in kept}
