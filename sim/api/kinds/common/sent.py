@@ -59,10 +59,12 @@ def with_differences(errors: Errors, obj: Obj, sent: Sent, judge: Callable[[Obj]
     if not sent.emptied or not any("\n" in error.detail for error in errors):
         return errors
     again = [error for error in judge(_with_empty(obj, _tree(sorted(sent.emptied)))) if "\n" in error.detail]
-    texts = {error.field: error.detail for error in again}
+    texts: dict[str, list[str]] = {}  # a field may have several
+    for error in again:
+        texts.setdefault(error.field, []).append(error.detail)
     return [
-        msgspec.structs.replace(error, detail=texts.get(error.field, error.detail))
-        if "\n" in error.detail
+        msgspec.structs.replace(error, detail=texts[error.field].pop(0))
+        if "\n" in error.detail and texts.get(error.field)
         else error
         for error in errors
     ]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sim.api.go.printing import LABEL_SELECTOR, QUANTITY, GoValue
-from sim.api.kinds.common.errors import invalid
-from sim.api.kinds.common.sent import as_judged, as_sent
+from sim.api.kinds.common.errors import forbidden, invalid
+from sim.api.kinds.common.sent import as_judged, as_sent, with_differences
 from sim.api.schema.decoding import decode
 from sim.api.schema.field_validation import Sent
 from sim.api.scheme.scheme import Scheme
@@ -54,3 +54,9 @@ def test_rules_by_reflection_distinguish_an_empty_list_from_none() -> None:
     assert spec["volumes"][0]["ephemeral"]["volumeClaimTemplate"]["metadata"] == {"ownerReferences": {}}
     assert spec["containers"] == [{"name": "c", "image": "i"}]
     assert as_judged("pods", decoded.obj, None) is decoded.obj
+
+
+def test_several_differences_of_one_field_keep_their_order() -> None:
+    errors = [forbidden("spec.x", f"{name} may not be removed\n") for name in ("two", "dbg")]
+    sent = Sent({}, ("spec.y",))
+    assert with_differences(errors, {"spec": {}}, sent, lambda _: errors) == errors
