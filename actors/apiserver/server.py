@@ -28,7 +28,7 @@ from typing import Any
 
 import outcome
 
-from actors.apiserver.aggregator import Aggregator
+from actors.apiserver.aggregation.aggregator import Aggregator
 from actors.apiserver.audit import Auditor
 from actors.apiserver.authorization import allow_all, judge
 from actors.apiserver.builtin.bootstrap import bootstrap

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from actors.apiserver.aggregator import Backends, NoBackends
+from actors.apiserver.aggregation.aggregator import Backends, NoBackends
 from actors.apiserver.webhooks import Ask, unreachable
 from sim.api.audit.sink import AuditSink
 from sim.api.kinds.core.component_status import Probed

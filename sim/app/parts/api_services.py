@@ -24,7 +24,7 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from actors.apiserver.aggregator import Respond, ServiceCall
+from actors.apiserver.aggregation.aggregator import Respond, ServiceCall
 from sim.api import status
 from sim.api.aggregation.delegation import is_discovery
 from sim.api.dialing import refused
@@ -100,7 +100,7 @@ EMPTY = ApiProgram(empty_group_version, LATENCY_US)
 
 
 class ApiPrograms:
-    """All servers behind APIServices of one cluster (`actors.apiserver.aggregator.Backends`).
+    """All servers behind APIServices of one cluster: the `Backends` of `apiserver.aggregation`.
 
     client_pair: certificate and key, PEM, by which servers outside know the API server
     """

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from actors.apiserver.aggregated_openapi import AggregatedOpenApi
-from actors.apiserver.aggregated_watches import AggregatedWatches
+from actors.apiserver.aggregation.openapi import AggregatedOpenApi
+from actors.apiserver.aggregation.watches import AggregatedWatches
 from actors.apiserver.builtin.own_requests import own_user
 from actors.apiserver.ports import LocalStore, Server
 from actors.apiserver.queue_metering import AVAILABILITY, count_retry, count_syncs

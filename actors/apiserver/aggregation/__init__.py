@@ -1,0 +1,1 @@
+"""Aggregated APIs: which services answer, their documents, and their watches."""
