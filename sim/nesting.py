@@ -1,4 +1,4 @@
-"""The nesting depth of a YAML text, checked before recursive code reads it.
+"""The nesting depth and the size of a YAML text, checked before recursive code reads it.
 
 libyaml's composer calls itself level by level, in C: some 30,000 open brackets end the process
 without an exception. Its parser, which this check uses, has a stack of its own.
@@ -6,6 +6,7 @@ without an exception. Its parser, which this check uses, has a stack of its own.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Literal
 
 import yaml
@@ -39,6 +40,24 @@ def bounds_exceeded(text: bytes, depth_max: int, nodes_max: int) -> Literal["", 
     except yaml.YAMLError:
         pass  # which the reader reports
     return ""
+
+
+def holds_too_many(text: str, values_max: int) -> bool:
+    """True if the YAML documents of a text hold more values than a bound, before aliases are
+    expanded, up to where the text stops being YAML.
+
+    Keys are counted too, so the bound on what is counted is twice that on values; a document counts
+    as a value of its own.
+    """
+    if sum(text.count(mark) for mark in ("\n", ",", ":", "[", "{")) <= values_max:
+        return False  # each value but the first follows one of these marks
+    count = 0
+    with suppress(yaml.YAMLError):  # which the reader reports
+        for event in yaml.parse(text, Loader=_LOADER):
+            count += isinstance(event, yaml.NodeEvent | yaml.DocumentStartEvent)
+            if count > 2 * values_max:
+                return True
+    return False
 
 
 def nests_too_deep(text: str | bytes) -> bool:

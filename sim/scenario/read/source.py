@@ -21,7 +21,7 @@ import yaml
 
 from sim.errors import InputError, Problems
 from sim.files import read_bounded
-from sim.nesting import nests_too_deep
+from sim.nesting import holds_too_many, nests_too_deep
 
 SIZE_MAX = 4 << 20  # bytes of one file: a thousand times a large scenario
 VALUES_MAX = 400_000  # values of one file, aliases expanded
@@ -91,6 +91,8 @@ def parse_documents(text: str, shown: str) -> Iterator[Document]:
     """The non-empty documents of a text."""
     if nests_too_deep(text):
         raise InputError(f"is nested deeper than {DEPTH_MAX} levels", shown)
+    if holds_too_many(text, VALUES_MAX):
+        raise InputError(f"holds more than {VALUES_MAX} values", shown, "split it into several files")
     try:
         for root in yaml.compose_all(text, Loader=_LOADER):
             if root is not None:
