@@ -18,7 +18,6 @@ from sim.scenario.read.source import VALUES_MAX, parse_documents
         ("--- 1\n" * 30, True),
         ("".join(f"key{number}: 1\n" for number in range(30)), True),
         ("text: |\n" + "  line\n" * 30, False),
-        ("- 1\n" * 5 + "- [\n" * 30, True),
         ("]\n" * 30, False),
     ],
 )

@@ -158,7 +158,7 @@ MANIFEST_ERRORS = [
     (("nodeSelector", "nodeSelektor"), 'web.yaml:4:26: unknown field "spec.template.spec.nodeSelektor"'),
     (
         ("template: {spec", "template: 3, x: {spec"),
-        "web.yaml:1:1: json: cannot unmarshal number into Go struct field",
+        "web.yaml:4:18: json: cannot unmarshal number into Go struct field",
     ),
     (("Deployment", "Pod"), "web.yaml:2:7: there is no kind Pod in apps/v1 (it is in v1)"),
     (
