@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sim.app.cli.completion import complete_with, scenarios
 from sim.app.process.interrupts import ends_as_interrupts, exit_status
 from sim.app.process.printed import tell
 from sim.errors import InputError
@@ -26,13 +27,14 @@ OUT = Path("out")  # default folder of output files; created when it is needed
 
 def add_scenario(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     """Add the argument for a scenario file, and `--set`."""
-    parser.add_argument(
+    scenario = parser.add_argument(
         "scenario",
         type=scenario_file,
         metavar="SCENARIO",
         nargs="?" if optional else None,
         help="a scenario file (YAML), or the name of one that `orrery list` shows",
     )
+    complete_with(scenario, scenarios)
     parser.add_argument(
         "--set",
         action="append",

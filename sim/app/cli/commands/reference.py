@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sim.app.cli.commands.arguments import EXIT_OK
+from sim.app.cli.completion import complete_with, daemons, steps
 from sim.app.process.printed import visible
 from sim.errors import InputError, suggestion_or_all
 
@@ -51,7 +52,8 @@ def add(commands: Commands) -> None:
         "parameters and an example.",
         epilog="example: orrery faults partition",
     )
-    faults.add_argument("name", nargs="?", metavar="NAME", help="a kind of step, as listed")
+    name = faults.add_argument("name", nargs="?", metavar="NAME", help="a kind of step, as listed")
+    complete_with(name, steps)
     faults.set_defaults(call=_faults)
 
     conditions = commands.add_parser(
@@ -68,7 +70,8 @@ def add(commands: Commands) -> None:
         "its effect here. Options of the specification without an effect are refused; they are listed last.",
         epilog="example: orrery options controller-manager",
     )
-    options.add_argument("daemon", nargs="?", metavar="DAEMON", help="one daemon (default: all)")
+    daemon = options.add_argument("daemon", nargs="?", metavar="DAEMON", help="one daemon (default: all)")
+    complete_with(daemon, daemons)
     options.add_argument(
         "--naming",
         choices=("orch", "kubernetes"),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sim.app.cli.commands.arguments import add_seed, check_outputs
 from sim.app.cli.commands.imports import SIZE_MAX, scenario_name
 from sim.app.cli.commands.run import add_outputs, run_once
+from sim.app.cli.completion import complete_with
 from sim.app.process.printed import tell, visible
 from sim.errors import InputError, Problems
 
@@ -49,7 +50,7 @@ def add(commands: Commands) -> None:
     lose = parser.add_argument(
         "--lose", action="append", required=True, metavar="PART", help=f"what is lost: {_PARTS} (repeatable)"
     )
-    lose.completer = _completed  # type: ignore[attr-defined]
+    complete_with(lose, _completed)
     parser.add_argument(
         "--for", dest="lasts", default="20m", metavar="TIME", help="for how long (default: %(default)s)"
     )
