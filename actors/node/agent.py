@@ -26,7 +26,7 @@ from actors.node.backoff import Backoff
 from actors.node.clients import NodeClients
 from actors.node.heartbeat.leases import Leases
 from actors.node.heartbeat.node_loop import NodeLoop
-from actors.node.heartbeat.node_status import HEALTHY, Health, host_address
+from actors.node.heartbeat.node_status import HEALTHY, Health, host_addresses
 from actors.node.heartbeat.runtime_health import RuntimeHealth
 from actors.node.heartbeat.shutdown import NOT_READY, REFUSAL, Shutdown
 from actors.node.pod_spec import Requests, is_critical, requests_of
@@ -106,7 +106,7 @@ class NodeAgent:
 
     __slots__ = (
         "_began_us", "_nodes", "_pods", "_pods_started", "_recorder", "_reference", "_tick_phase_us",
-        "api", "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ip", "housekeeping", "image_gc", "images",
+        "api", "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ips", "housekeeping", "image_gc", "images",
         "kills", "leases", "log_rotation", "loop", "machine", "manifests", "mirrors", "names", "node_loop", "options",
         "preemption", "references", "restarts", "runtime", "shutdown", "sources_ready", "spec", "statuses", "used",
         "volumes", "workers",
@@ -135,7 +135,7 @@ class NodeAgent:
         self.api = Api(ctx, main, user, names)
         self.heartbeats = Api(ctx, heartbeat, user, names)
         self._recorder = clients.recorder(ctx, name, options.event_qps or 5, options.event_burst or 10)
-        self.host_ip = host_address(machine, options)
+        self.host_ips = host_addresses(machine, options)
         self.dice = Dice(ctx.stream("agent").getrandbits(64))
         self._began_us = ctx.kernel.now_us
         self._tick_phase_us = self.dice.below(TICK_US)

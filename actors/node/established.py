@@ -11,7 +11,7 @@ Differs  a pod that waits for more than its containers (see `is_settled`) is lef
 
 from __future__ import annotations
 
-from actors.node.heartbeat.node_status import HEALTHY, fixed_status, host_address, new_node, status_of
+from actors.node.heartbeat.node_status import HEALTHY, fixed_status, host_addresses, new_node, status_of
 from actors.node.pods.pod_status import View, generate
 from actors.node.pods.prober import probe_specs
 from actors.node.pods.status_manager import outgoing
@@ -27,7 +27,7 @@ from sim.units import format_time
 
 def registered(machine: Machine, options: NodeAgentOptions, names: Names, wall_us: int) -> Obj:
     """The Node object that the agent of a healthy machine registers."""
-    fixed = fixed_status(machine, options, host_address(machine, options))
+    fixed = fixed_status(machine, options, host_addresses(machine, options))
     status, _ = status_of(machine, options, fixed, {}, HEALTHY, format_time(wall_us))
     return new_node(machine, options, names, status)
 
@@ -58,13 +58,13 @@ def run(machine: Machine, options: NodeAgentOptions, pod: Obj, now_us: int, wall
     wall_us: the offset of the wall clock from `now_us`
     """
     meta, spec, profile = pod["metadata"], pod["spec"], machine.spec.profile
-    address = host_address(machine, options)
+    addresses = host_addresses(machine, options)
     runtime = machine.run_sandbox(
         meta["uid"],
         meta["namespace"],
         meta["name"],
         machine.spec.pod_cidr,
-        address if spec.get("hostNetwork") else "",
+        addresses[0] if spec.get("hostNetwork") else "",
     )
     for container in spec["containers"]:
         name, image = container["name"], container["image"]
@@ -72,4 +72,5 @@ def run(machine: Machine, options: NodeAgentOptions, pod: Obj, now_us: int, wall
             machine.images.setdefault(image, profile.image_bytes)
         machine.start(runtime, name, image, profile.behaviour(pod, name, False), now_us)
     held = pod.get("status") or {}
-    return outgoing(generate(pod, held, View(now_us, wall_us.__add__, address, runtime)), held, running=True)
+    view = View(now_us, wall_us.__add__, addresses, runtime)
+    return outgoing(generate(pod, held, view), held, running=True)

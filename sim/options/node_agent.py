@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, ip_address
+from ipaddress import ip_address
 
 from sim.ident import NAMES, TAINT_EFFECTS, Names
 from sim.options.base import (
@@ -38,6 +38,7 @@ from sim.options.base import (
 )
 from sim.options.cloud import cloud_provider
 from sim.options.gates import GRPC_PROBES, READ_WRITE_ONCE_POD, enabled, feature_gates
+from sim.options.node_addresses import node_can_have, node_ips
 from sim.options.node_agent_refusals import WITHOUT_EFFECT
 from sim.units import SECOND, quantity_nano, quantity_value
 
@@ -179,23 +180,6 @@ def _sysctls(value: Sequence[str]) -> str | None:
     return f'the sysctl "{shared[0]}" are not known to be namespaced' if shared else None
 
 
-def _address(value: str) -> str | None:
-    """An address that a node can have: kubelet_node_status_others.go, validateNodeIP."""
-    if not value:
-        return None
-    try:
-        address = IPv4Address(value)
-    except ValueError:
-        return "must be an IPv4 address"
-    kinds = (
-        (address.is_loopback, "a loopback address"),
-        (address.is_multicast, "a multicast address"),
-        (address.is_link_local, "a link-local unicast address"),
-        (address.is_unspecified, "an all zeros address"),
-    )
-    return next((f"nodeIP can't be {kind}" for holds, kind in kinds if holds), None)
-
-
 def _servers(value: object) -> tuple[str, ...]:
     """Addresses. Quirk: invalid ones are dropped (kubelet.go: NewMainKubelet)."""
     found = []
@@ -258,7 +242,13 @@ class NodeAgentOptions:
     cloud_provider: str = cloud_provider(
         "sets spec.providerID of the new Node object, if provider-id does not"
     )
-    node_ip: str = option("node-ip", string, "", "the InternalIP address", check=_address)
+    node_ips: tuple[str, ...] = option(
+        "node-ip",
+        node_ips,
+        "",
+        "the InternalIP address, or two: one of each family, the main one first",
+        check=node_can_have,
+    )
     port: int = option(
         "port", integer, 10250, "port for requests of logs, as in the Node's status", check=within(1, 65535)
     )
@@ -531,6 +521,9 @@ class NodeAgentOptions:
                 f"image-gc-high-threshold {self.image_gc_high_percent}"
             )
         self._check_gates()
+        if len(self.node_ips) > 1 and self.cloud_provider:
+            given = ",".join(self.node_ips)
+            raise ValueError(f'dual-stack --node-ip "{given}" not supported when using a cloud provider')
         if self.shutdown_grace_period_critical_pods_us > self.shutdown_grace_period_us:
             raise ValueError("shutdown-grace-period-critical-pods must be <= shutdown-grace-period")
         if self.shutdown_grace_period_by_pod_priority and self.shutdown_grace_period_us:

@@ -98,7 +98,7 @@ class NodeLoop:
         self._agent = agent
         self._calls = client.exchanges("nodes", agent.spec.name, purpose=Purpose.NODE_REPORT)
         self._seed = agent.ctx.stream("status").getrandbits(64)
-        self._fixed = fixed_status(agent.machine, agent.options, agent.host_ip)
+        self._fixed = fixed_status(agent.machine, agent.options, agent.host_ips)
         self.node: Obj = {}
         self._compared: tuple[Obj, Health] | None = None
         self.registered = False

@@ -2,10 +2,10 @@
 
 Mirrors  pkg/kubelet/kubelet_node_status.go, nodestatus/setters.go: order and texts of addresses,
          capacity, nodeInfo, images and conditions (v1.25).
-Differs  one address family; no device plug-ins: an extended resource exists by the machine's
-         capacity, or by a client's patch of the status until the agent restarts; volume limits only
-         as the capacity says; of what a cloud would provide only the provider's id, zone and region
-         are the machine's.
+Differs  a second address only by the option node-ip; no device plug-ins: an extended resource
+         exists by the machine's capacity, or by a client's patch of the status until the agent
+         restarts; volume limits only as the capacity says; of what a cloud would provide only the
+         provider's id, zone and region are the machine's.
 """
 
 from __future__ import annotations
@@ -60,12 +60,14 @@ class Health:
 HEALTHY = Health()
 
 
-def host_address(machine: Machine, options: NodeAgentOptions) -> str:
-    """The node's address: --node-ip, else the scenario's, else one made from the name."""
-    if options.node_ip or machine.spec.address:
-        return options.node_ip or machine.spec.address
+def host_addresses(machine: Machine, options: NodeAgentOptions) -> tuple[str, ...]:
+    """The node's addresses, the main one first: those of --node-ip, else the scenario's, else one
+    made from the name.
+    """
+    if options.node_ips or machine.spec.address:
+        return options.node_ips or (machine.spec.address,)
     digest = hashlib.md5(machine.spec.name.encode(), usedforsecurity=False).digest()
-    return f"172.{16 + digest[0] % 16}.{digest[1]}.{1 + digest[2] % 254}"
+    return (f"172.{16 + digest[0] % 16}.{digest[1]}.{1 + digest[2] % 254}",)
 
 
 def default_labels(spec: NodeSpec, names: Names) -> dict[str, str]:
@@ -280,12 +282,12 @@ def without_extended(held: Obj, fixed: Obj) -> Obj:
     return {"capacity": none, "allocatable": none} if none else {}
 
 
-def fixed_status(machine: Machine, options: NodeAgentOptions, address: str) -> Obj:
+def fixed_status(machine: Machine, options: NodeAgentOptions, addresses: Sequence[str]) -> Obj:
     """The parts of the status that one agent incarnation never changes, except the images."""
     capacity = capacity_of(machine.spec, options)
     return image_list(machine, options) | {
         "addresses": [
-            {"type": "InternalIP", "address": address},
+            *({"type": "InternalIP", "address": address} for address in addresses),
             {"type": "Hostname", "address": machine.spec.name},
         ],
         "capacity": _shared_map(*capacity.items()),

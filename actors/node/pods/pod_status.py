@@ -35,6 +35,7 @@ class View:
     """What the agent knows about a pod besides its object, at one instant.
 
     said_us: the reading of the machine's wall clock at a kernel time
+    host_ips: the node's addresses, the main one first
     reasons: container -> why its last start failed
     unready, unstarted: containers that their probes report as such
     override: phase, reason and message for a pod that is killed; no phase means Failed, or
@@ -44,7 +45,7 @@ class View:
 
     now_us: int
     said_us: Callable[[int], int]
-    host_ip: str
+    host_ips: Sequence[str]
     runtime: PodRuntime | None = None
     reasons: Mapping[str, Reason] = field(default_factory=lambda: NOTHING)
     unready: Mapping[str, None] = field(default_factory=lambda: NOTHING)
@@ -434,7 +435,7 @@ def generate(pod: Obj, old: Obj, view: View) -> Obj:
     status: Obj = {
         "phase": phase,
         "conditions": conditions,
-        "hostIP": view.host_ip,
+        "hostIP": view.host_ips[0],
         "startTime": old.get("startTime") or now,
         "containerStatuses": app,
         "qosClass": old.get("qosClass") or pod_qos(pod),
@@ -449,8 +450,9 @@ def generate(pod: Obj, old: Obj, view: View) -> Obj:
         status["reason"] = reason
     if message:
         status["message"] = message
-    ip = view.host_ip if spec.get("hostNetwork") else (view.runtime.ip if view.runtime else "")
-    if ip and (spec.get("hostNetwork") or view.runtime is not None):
+    if spec.get("hostNetwork"):
+        status["podIP"], status["podIPs"] = view.host_ips[0], [{"ip": ip} for ip in view.host_ips]
+    elif view.runtime is not None and (ip := view.runtime.ip):
         status["podIP"], status["podIPs"] = ip, [{"ip": ip}]
     elif old.get("podIP"):
         status["podIP"], status["podIPs"] = old["podIP"], old.get("podIPs") or [{"ip": old["podIP"]}]

@@ -28,7 +28,7 @@ def make_sandbox(worker: PodWorker) -> Generator[int, None, str]:
     _warn_of_dns(worker)
     made = yield from call(worker, agent.spec.profile.sandbox_us, SANDBOX_TIMEOUTS)
     meta = pod["metadata"]
-    host_ip = agent.host_ip if pod["spec"].get("hostNetwork") else ""
+    host_ip = agent.host_ips[0] if pod["spec"].get("hostNetwork") else ""
     # A network error here is one that no check has shown yet.
     if problem := GIVEN_UP if not made else "" if host_ip else agent.machine.network_error:
         message = f"Failed to create pod sandbox: {problem}"

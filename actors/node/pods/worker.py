@@ -310,7 +310,7 @@ class Worker:
                     unstarted = {**unstarted, probe.container: None}
         agent = self.agent
         return View(
-            agent.now_us, agent.ctx.said_us, agent.host_ip, self.runtime, self.reasons, unready, unstarted,
+            agent.now_us, agent.ctx.said_us, agent.host_ips, self.runtime, self.reasons, unready, unstarted,
             self.requested_end.override if self.state == TERMINATING else None, self._is_past_deadline(),
         )  # fmt: skip
 

@@ -116,7 +116,7 @@ class RuntimeState(Protocol):
 class Agent(Protocol):
     """The node agent (`actors.node.agent`) as its parts see it.
 
-    host_ip: the node's address, which pods in its network namespace share
+    host_ips: the node's addresses, the main one first, which pods in its network namespace share
     sources_ready: True once the API has listed the node's pods
     """
 
@@ -126,7 +126,7 @@ class Agent(Protocol):
     options: NodeAgentOptions
     names: Names
     api: Api
-    host_ip: str
+    host_ips: tuple[str, ...]
     sources_ready: bool
 
     @property

@@ -208,16 +208,17 @@ class References:
                 )
                 self._agent.event(worker.pod, "Warning", "InvalidEnvironmentVariableNames", text)
         if expands_paths(container):
-            variables = environment(worker.pod, container, objects, self._addresses(worker.uid))
+            variables = environment(worker.pod, container, objects, self._addresses(worker))
             if problem := path_problem(container, variables):
                 return problem
         return root_problem(worker.pod, container)
 
-    def _addresses(self, uid: str) -> Mapping[str, str]:
+    def _addresses(self, worker: NodePod) -> Mapping[str, str]:
         """The addresses of a pod and of the node, by the paths of their fields."""
-        runtime, host_ip = self._agent.machine.pods.get(uid), self._agent.host_ip
+        runtime, host_ips = self._agent.machine.pods.get(worker.uid), self._agent.host_ips
         ip = runtime.ip if runtime is not None else ""
-        return {"status.podIP": ip, "status.podIPs": ip, "status.hostIP": host_ip}
+        ips = ",".join(host_ips) if ip and worker.pod["spec"].get("hostNetwork") else ip
+        return {"status.podIP": ip, "status.podIPs": ips, "status.hostIP": host_ips[0]}
 
     def mount(self, worker: NodePod, needs: Sequence[Need]) -> Generator[int, None, str]:
         """Wait for the objects of the pod's volumes.

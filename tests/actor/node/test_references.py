@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
 from tests.actor.node.fake import FakeApi, one_node
 
@@ -164,3 +165,15 @@ async def test_path_of_a_mount_is_made_of_variables_or_refused(path: str, proble
             assert state(api) == ("waiting", "CreateContainerConfigError", problem)
         else:
             assert state(api)[0] == "running"
+
+
+@pytest.mark.parametrize(("host", "addresses"), [(True, "10.9.9.9,fd00::1"), (False, "10.200.0.2")])
+async def test_variable_of_pod_addresses_holds_both_of_the_node(host: bool, addresses: str) -> None:
+    variable = {"name": "IPS", "valueFrom": {"fieldRef": {"fieldPath": "status.podIPs"}}}
+    mounts = [{"name": "tmp", "mountPath": "/tmp", "subPathExpr": "../$(IPS)"}]
+    made = container(env=[variable], volumeMounts=mounts)
+    async with one_node(options=parse_node_agent({"node-ip": "10.9.9.9,fd00::1"})) as (kernel, api, _):
+        config(api, a="1")
+        api.bind("web", {"containers": [made], "hostNetwork": host, **VOLUMES})
+        await kernel.run_until(25 * SECOND)
+        assert f"`../{addresses}`" in state(api)[2]

@@ -513,6 +513,23 @@ async def test_a_node_registers_as_its_options_say() -> None:
         assert node["metadata"]["labels"]["disk"] == "ssd"
 
 
+async def test_dual_stack_node_gives_both_addresses_to_its_pods_and_services() -> None:
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "s", "namespace": "default"},
+        "spec": {"selector": {"app": "p"}, "ports": [{"port": 80}]},
+    }
+    async with Cluster(plan(1, {"node-ip": "fd00::1,10.9.9.9"})) as cluster:
+        cluster.apply(pod("p", app="p", hostNetwork=True), service)
+        await cluster.run_for("20s")
+        status = (cluster.get("pods", "p") or {})["status"]
+        assert status["podIPs"] == [{"ip": "fd00::1"}, {"ip": "10.9.9.9"}]
+        assert status["hostIP"] == status["podIP"] == "fd00::1"
+        (subset,) = (cluster.get("endpoints", "s") or {})["subsets"]
+        assert [address["ip"] for address in subset["addresses"]] == ["10.9.9.9"]
+
+
 async def test_node_without_registration_waits_until_its_object_is_created() -> None:
     async with Cluster(plan(1, {"register-node": False})) as cluster:
         await cluster.run_for("30s")

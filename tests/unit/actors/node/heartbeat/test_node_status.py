@@ -8,6 +8,7 @@ from actors.node.heartbeat.node_status import (
     conditions_of,
     fixed_status,
     heartbeat_patch,
+    host_addresses,
     images_of,
     new_node,
     only_heartbeats_differ,
@@ -74,7 +75,7 @@ def test_foreign_conditions_keep_their_content_and_order() -> None:
 
 def test_reboot_event_requires_an_earlier_boot_id() -> None:
     machine, options = Machine(NodeSpec("n")), parse_node_agent({})
-    fixed = fixed_status(machine, options, "1.1.1.1")
+    fixed = fixed_status(machine, options, ["1.1.1.1"])
     for old, told in (("other", ["Rebooted"]), ("", []), (machine.boot_id, [])):
         _, events = status_of(machine, options, fixed, {"nodeInfo": {"bootID": old}}, Health(), "t1")
         assert [reason for reason in events if reason == "Rebooted"] == told
@@ -96,7 +97,7 @@ def test_images_are_listed_by_size_with_digest_and_tag() -> None:
 
 def test_heartbeat_times_and_order_of_conditions_are_no_change() -> None:
     machine, options = Machine(NodeSpec("n")), parse_node_agent({})
-    fixed = fixed_status(machine, options, "1.1.1.1")
+    fixed = fixed_status(machine, options, ["1.1.1.1"])
     first, _ = status_of(machine, options, fixed, {}, Health(), "t1")
     second, _ = status_of(machine, options, fixed, first, Health(), "t2")
     assert not changed({**first, "conditions": first["conditions"][::-1]}, second)
@@ -105,7 +106,7 @@ def test_heartbeat_times_and_order_of_conditions_are_no_change() -> None:
 
 def test_heartbeat_patch_equals_status_patch_of_unchanged_node() -> None:
     machine, options = Machine(NodeSpec("n")), parse_node_agent({})
-    fixed = fixed_status(machine, options, "1.1.1.1")
+    fixed = fixed_status(machine, options, ["1.1.1.1"])
     first, _ = status_of(machine, options, fixed, {}, Health(), "t1")
     foreign = {"type": "NetworkUnavailable", "status": "False", "lastHeartbeatTime": "t0"}
     for conditions in (first["conditions"], [*first["conditions"], foreign], first["conditions"][::-1]):
@@ -117,7 +118,7 @@ def test_heartbeat_patch_equals_status_patch_of_unchanged_node() -> None:
 
 def test_only_heartbeats_differ_is_false_after_any_other_change() -> None:
     machine, options = Machine(NodeSpec("n")), parse_node_agent({})
-    old, _ = status_of(machine, options, fixed_status(machine, options, "1.1.1.1"), {}, Health(), "t1")
+    old, _ = status_of(machine, options, fixed_status(machine, options, ["1.1.1.1"]), {}, Health(), "t1")
     first, *others = old["conditions"]
     beaten = {**first, "lastHeartbeatTime": "t2"}
     assert only_heartbeats_differ(old, {**old, "conditions": [beaten, *others]})
@@ -134,7 +135,7 @@ def test_only_heartbeats_differ_is_false_after_any_other_change() -> None:
 
 def test_missing_condition_or_other_transition_time_is_a_change() -> None:
     machine, options = Machine(NodeSpec("n")), parse_node_agent({})
-    status, _ = status_of(machine, options, fixed_status(machine, options, "1.1.1.1"), {}, Health(), "t1")
+    status, _ = status_of(machine, options, fixed_status(machine, options, ["1.1.1.1"]), {}, Health(), "t1")
     *others, ready = status["conditions"]
     assert changed({**status, "conditions": others}, status)
     assert changed({**status, "conditions": [*others, {**ready, "lastTransitionTime": "t0"}]}, status)
@@ -142,10 +143,10 @@ def test_missing_condition_or_other_transition_time_is_a_change() -> None:
 
 def test_new_boot_id_causes_reboot_event() -> None:
     machine, options = Machine(NodeSpec("n")), parse_node_agent({})
-    first, _ = status_of(machine, options, fixed_status(machine, options, "a"), {}, Health(), "t1")
+    first, _ = status_of(machine, options, fixed_status(machine, options, ["a"]), {}, Health(), "t1")
     machine.power_loss(0)
     machine.power_on()
-    _, events = status_of(machine, options, fixed_status(machine, options, "a"), first, Health(), "t2")
+    _, events = status_of(machine, options, fixed_status(machine, options, ["a"]), first, Health(), "t2")
     assert events == ["Rebooted"]
 
 
@@ -158,3 +159,16 @@ def test_new_node_has_labels_taints_and_schedulability_of_options() -> None:
     assert labels[names.label_zone] == "a" and labels["x"] == "y" and labels[names.label_hostname] == "n"
     assert made["spec"]["unschedulable"] is True
     assert [t["key"] for t in made["spec"]["taints"]] == ["k", names.taint_unschedulable]
+
+
+def test_status_lists_both_addresses_of_a_node_before_its_name() -> None:
+    machine = Machine(NodeSpec("n", address="10.9.9.9"))
+    for given, shown in (
+        ("", ["10.9.9.9"]),
+        ("fd00::1", ["fd00::1"]),
+        ("fd00::1,10.0.0.1", ["fd00::1", "10.0.0.1"]),
+    ):
+        options = parse_node_agent({"node-ip": given})
+        *own, last = fixed_status(machine, options, host_addresses(machine, options))["addresses"]
+        assert own == [{"type": "InternalIP", "address": address} for address in shown]
+        assert last == {"type": "Hostname", "address": "n"}

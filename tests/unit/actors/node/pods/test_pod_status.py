@@ -32,7 +32,7 @@ def runtime(**containers: ContainerBehaviour) -> PodRuntime:
 
 
 def status(obj: Obj, sandbox: PodRuntime | None, now_us: int = 10, **view: Any) -> Obj:
-    return generate(obj, {}, View(now_us, int, "1.1.1.1", sandbox, **view))
+    return generate(obj, {}, View(now_us, int, ["1.1.1.1"], sandbox, **view))
 
 
 ENDED = ContainerBehaviour(exit_after_us=5)
@@ -88,7 +88,7 @@ def test_back_off_replaces_state_and_moves_end_to_last_state() -> None:
 
 def test_terminal_phase_is_final() -> None:
     old = {"phase": "Failed", "reason": "Evicted", "message": "m"}
-    shown = generate(pod(), old, View(10, int, "1.1.1.1", runtime(c=RUNS)))
+    shown = generate(pod(), old, View(10, int, ["1.1.1.1"], runtime(c=RUNS)))
     assert (shown["phase"], shown["reason"]) == ("Failed", "Evicted")
 
 
@@ -101,10 +101,10 @@ def test_terminal_phase_is_withheld_while_containers_may_run() -> None:
 
 def test_transition_time_changes_only_with_status() -> None:
     sandbox = runtime(c=RUNS)
-    first = generate(pod(), {}, View(10, int, "1.1.1.1", sandbox))
-    later = generate(pod(), first, View(5_000_000, int, "1.1.1.1", sandbox))
+    first = generate(pod(), {}, View(10, int, ["1.1.1.1"], sandbox))
+    later = generate(pod(), first, View(5_000_000, int, ["1.1.1.1"], sandbox))
     assert later["conditions"] == first["conditions"]
-    unready = generate(pod(), later, View(6_000_000, int, "1.1.1.1", sandbox, unready={"c": None}))
+    unready = generate(pod(), later, View(6_000_000, int, ["1.1.1.1"], sandbox, unready={"c": None}))
     moved = {c["type"]: c["lastTransitionTime"] for c in unready["conditions"]}
     assert moved["Ready"] == moved["ContainersReady"] == "1970-01-01T00:00:06Z"
     assert moved["PodScheduled"] == "1970-01-01T00:00:00Z"
@@ -142,7 +142,7 @@ def test_status_patch_holds_changes_and_clears_removed_fields() -> None:
 
 def test_container_that_runtime_no_longer_knows_is_shown_as_unknown() -> None:
     old = status(pod(), runtime(c=RUNS))
-    shown = generate(pod(), old, View(10, int, "1.1.1.1", None))
+    shown = generate(pod(), old, View(10, int, ["1.1.1.1"], None))
     last = shown["containerStatuses"][0]["lastState"]["terminated"]
     assert (last["reason"], last["exitCode"]) == ("ContainerStatusUnknown", 137)
     assert shown["containerStatuses"][0]["restartCount"] == 1
@@ -154,14 +154,14 @@ def test_container_with_earlier_end_is_not_counted_again_if_runtime_forgets() ->
     old["containerStatuses"][0]["lastState"] = {"terminated": {"exitCode": 1, "reason": "Error"}}
     old["containerStatuses"][0]["state"] = {"running": {}}
     old["containerStatuses"][0]["restartCount"] = 1
-    shown = generate(pod(), old, View(20, int, "1.1.1.1", None))["containerStatuses"][0]
+    shown = generate(pod(), old, View(20, int, ["1.1.1.1"], None))["containerStatuses"][0]
     assert shown["state"] == {"waiting": {"reason": "ContainerCreating"}}
     assert (shown["lastState"]["terminated"]["exitCode"], shown["restartCount"]) == (1, 1)
 
 
 def test_end_of_container_stays_shown_if_runtime_no_longer_knows_it() -> None:
     old = status(pod("Never", ("a", "b")), runtime(a=ENDED, b=FAILED))
-    later = generate(pod("Never", ("a", "b")), {**old, "phase": "Running"}, View(20, int, "1.1.1.1", None))
+    later = generate(pod("Never", ("a", "b")), {**old, "phase": "Running"}, View(20, int, ["1.1.1.1"], None))
     assert [s["state"]["terminated"]["exitCode"] for s in later["containerStatuses"]] == [0, 1]
     assert later["phase"] == "Failed"
 
@@ -185,6 +185,15 @@ def test_class_of_service_follows_from_requests_and_limits(resources: Obj, qos: 
     obj = pod()
     obj["spec"]["containers"][0]["resources"] = resources
     assert pod_qos(obj) == qos
+
+
+def test_pod_in_network_of_its_node_has_both_addresses() -> None:
+    view = View(10, int, ["fd00::1", "10.9.9.9"], runtime(c=RUNS))
+    shown = generate(pod(hostNetwork=True), {}, view)
+    assert shown["podIPs"] == [{"ip": "fd00::1"}, {"ip": "10.9.9.9"}]
+    assert (shown["hostIP"], shown["podIP"]) == ("fd00::1", "fd00::1")
+    shown = generate(pod(), {}, view)
+    assert (shown["hostIP"], shown["podIPs"]) == ("fd00::1", [{"ip": "10.0.0.2"}])
 
 
 def test_address_of_new_sandbox_replaces_the_old_one_in_the_patch() -> None:
