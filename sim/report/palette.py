@@ -11,6 +11,8 @@ from collections.abc import Mapping
 
 GOOD, NOT_READY, PENDING, LOST = "#009E73", "#E69F00", "#D9C520", "#D55E00"
 LEAVING, FAILED, SUCCEEDED = "#CC79A7", "#882255", "#56B4E9"
+UNSCHEDULED, NO_NODE, UNSEEN = "#999933", "#8C510A", "#6E6E6E"
+STARTING, NO_IMAGE, FAILING = "#C2A33A", "#EE8866", "#EE3377"
 TAINT, LEADER, MEASURED, PLAIN = "#7B6FD0", "#5D8AA8", "#0072B2", "#98A2AE"
 
 STATES: Mapping[str, str] = {
@@ -19,6 +21,12 @@ STATES: Mapping[str, str] = {
     "unknown": LOST,
     "running": GOOD,
     "pending": PENDING,
+    "pending: not scheduled yet": UNSCHEDULED,
+    "pending: no node fits": NO_NODE,
+    "pending: waits for its node": UNSEEN,
+    "pending: starting": STARTING,
+    "pending: image not pulled": NO_IMAGE,
+    "pending: container fails": FAILING,
     "terminating": LEAVING,
     "failed": FAILED,
     "succeeded": SUCCEEDED,

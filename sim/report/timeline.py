@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim.api.objects import condition_status
-from sim.api.store import Change, Item
+from sim.api.store import Change
 from sim.api.types import Obj
 from sim.ident import NAMES, Names
+from sim.report.workloads import shown_state, workload_of
 from sim.series import Series
 
 BUCKET_US = 10_000_000  # for the request rate
@@ -41,8 +42,9 @@ class Timeline:
 
     nodes: zone → state ("ready", "not ready", "unknown") → series
     taints: zone → series of the number of nodes with a NoExecute taint
-    pods: state (see `pod_state`: "pending", "running", "terminating", "failed", "succeeded") →
-        series
+    pods: state (see `shown_state`: "running", "terminating", "failed", "succeeded", and "pending"
+        with its reasons) → series
+    workloads: workload (see `workload_of`) → state of its pods → series; older traces have none
     available: the numbers of pods that are Ready and not being deleted, "seen" by the control
         plane, and "truth": those of them on machines with power and network
     evictions: (time, zone) of every pod marked deleted
@@ -58,6 +60,7 @@ class Timeline:
         self.nodes: dict[str, dict[str, Series]] = {}
         self.taints: dict[str, Series] = {}
         self.pods: dict[str, Series] = {}
+        self.workloads: dict[str, dict[str, Series]] = {}
         self.available = {"seen": Series(), "truth": Series()}
         self.evictions: list[tuple[int, str]] = []
         self.steps: list[tuple[int, str, str]] = []
@@ -68,6 +71,7 @@ class Timeline:
         self._zone: dict[str, str] = {}
         self._node_state: dict[str, tuple[str, str, bool]] = {}
         self._pod_state: dict[str, str] = {}
+        self._workload: dict[str, dict[str, Series]] = {}  # of each pod
         # Only leases of leaders: those of nodes change by heartbeats.
         self.resources = ("pods", "nodes", f"leases/{names.system_namespace}")
         self._leaders = (names.lease_controller_manager, names.lease_scheduler)
@@ -80,6 +84,7 @@ class Timeline:
             "nodes": {zone: _plain(states) for zone, states in self.nodes.items()},
             "taints": _plain(self.taints),
             "pods": _plain(self.pods),
+            "workloads": {name: _plain(states) for name, states in self.workloads.items()},
             "available": _plain(self.available),
             "evictions": self.evictions,
             "steps": self.steps,
@@ -94,6 +99,7 @@ class Timeline:
         found = Timeline(NAMES[plain["naming"]])
         found.nodes = {zone: _series(states) for zone, states in plain["nodes"].items()}
         found.taints, found.pods = _series(plain["taints"]), _series(plain["pods"])
+        found.workloads = {name: _series(states) for name, states in plain.get("workloads", {}).items()}
         found.available = _series(plain["available"])
         found.evictions = [(at_us, zone) for at_us, zone in plain["evictions"]]
         found.steps = [(at_us, name, kind) for at_us, name, kind in plain["steps"]]
@@ -149,19 +155,26 @@ class Timeline:
         return any(taint["effect"] == "NoExecute" for taint in taints)
 
     def _see_pod(self, change: Change) -> None:
-        before = self._pod_state.pop(change.item.key, None)
-        after = None if change.deleted else pod_state(change.item)
+        key, at_us = change.item.key, change.at_us
+        before = self._pod_state.pop(key, None)
+        after = None if change.deleted else shown_state(change.item)
         if before != after:
-            if before is not None:
-                self.pods.setdefault(before, Series()).add(change.at_us, -1)
-            if after is not None:
-                self.pods.setdefault(after, Series()).add(change.at_us, +1)
+            workload = self._workload.get(key)
+            if workload is None:
+                workload = self._workload[key] = self.workloads.setdefault(workload_of(change.item), {})
+            for counted in (self.pods, workload):
+                if before is not None:
+                    counted[before].add(at_us, -1)
+                if after is not None:
+                    if after not in counted:
+                        counted[after] = Series()
+                    counted[after].add(at_us, +1)
             if before != "terminating" and (after == "terminating" or change.deleted):
-                self.evictions.append(
-                    (change.at_us, self._zone.get(change.item.peek("spec", "nodeName") or "", ""))
-                )
+                self.evictions.append((at_us, self._zone.get(change.item.peek("spec", "nodeName") or "", "")))
         if after is not None:
-            self._pod_state[change.item.key] = after
+            self._pod_state[key] = after
+        else:
+            self._workload.pop(key, None)
 
     def _see_leader(self, change: Change) -> None:
         lease = change.item.obj["metadata"]["name"]
@@ -174,18 +187,6 @@ class Timeline:
 def _ready(node: Obj) -> str:
     status = condition_status(node, "Ready")
     return {"True": "ready", "False": "not ready", "": "not ready"}.get(status, "unknown")
-
-
-def pod_state(item: Item) -> str:
-    """The state by which every display counts a pod: its phase, or "terminating" after it is marked
-    for deletion.
-
-    So a running pod has the phase Running and no deletion timestamp, as in the STATUS column of
-    kubectl.
-    """
-    if item.peek("metadata", "deletionTimestamp") is not None:
-        return "terminating"
-    return str(item.peek("status", "phase") or "Pending").lower()
 
 
 def sparkline(series: Mapping[str, Series], wanted: str, end_us: int, width: int) -> str:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from sim.api.objects import condition_status, is_ready
 from sim.api.store import Change
 from sim.ident import Names
-from sim.report.timeline import pod_state
+from sim.report.workloads import pod_state
 from sim.units import SECOND, format_duration
 
 RESOURCES = ("nodes", "pods")

@@ -1,7 +1,9 @@
 """The picture of a run: rows over one time axis that can be enlarged together.
 
 Turns a timeline into a specification: steps, nodes by zone, NoExecute taints, pods, availability,
-deletions, leaders and the rate of requests, each with its values under the pointer.
+deletions, leaders and the rate of requests, each with its values under the pointer. Each workload
+has a row of its pods. Of more than ROWS_MAX, those with the most trouble have one. One row more
+shows any of the others, which the reader chooses.
 
 Holds: the lowest and the highest value of each series are in the picture, also where a long run has
 more changes than a picture can show.
@@ -17,12 +19,18 @@ from io import StringIO
 from sim.report.charts.chart import Chart, Spec
 from sim.report.palette import LEADER, LEAVING, PLAIN, STATES, TAINT
 from sim.report.timeline import BUCKET_US, Timeline
+from sim.report.workloads import WHY_PENDING
 from sim.series import Series
 
 NODES = ("ready", "not ready", "unknown")
-PODS = ("running", "pending", "terminating", "failed", "succeeded")
-# Instants of a row; parts of the time, each with its extreme values.
+PODS = ("running", *WHY_PENDING, "pending", "terminating", "failed", "succeeded")
+WELL = ("running", "succeeded")
+# Instants of a row; parts of the time, each with its extreme values.  Fewer parts have the rows of
+# workloads, and those that can be chosen.
 INSTANTS_MAX, CELLS = 1500, 400
+ROW_CELLS, CHOICE_CELLS = 100, 20
+ROWS_MAX, CHOICES_MAX = 8, 100  # workloads with a row; workloads that can be chosen
+CHOICE = "workload"  # the parameter of the choice
 BARS = 240  # parts of the time in which deletions are counted
 LINES_MAX = 16  # named lines of steps
 ROW, LINE = 56, 22  # height of a row, and of one named line
@@ -37,24 +45,28 @@ _CLOCK = "({0}>=3600000?floor({0}/3600000)+'h':'')+floor({0}/60000)%60+'m'+forma
 def run_chart(timeline: Timeline, end_us: int) -> Chart:
     """The picture of a run."""
     end = max(1, end_us // 1000)
-    rows = [row for row in _rows(timeline, end_us, end) if row is not None]
-    rows[-1] = _with_axis(rows[-1])
+    troubled, others = _by_trouble(timeline, end_us)
+    rows = [_with_axis(row) for row in _rows(timeline, troubled, end_us, end) if row is not None]
     datasets = {"steps": _steps(timeline, end)}
     common = {"datasets": datasets, "resolve": _OWN_SCALES}
-    zoomed = [_zoomed(row) for row in rows]
+    choice = [_zoomed(_with_axis(_chosen(timeline, others, end_us)))] if others else []
+    zoomed = [*(_zoomed(row) for row in rows), *choice]
+    chooses = {"params": [_choice(others, len(timeline.workloads))]} if others else {}
     return Chart(
-        {**common, "vconcat": [*zoomed, _strip(end)]}, "what happened over the time of the run",
+        {**chooses, **common, "vconcat": [*zoomed, _strip(end)]}, "what happened over the time of the run",
         {**common, "vconcat": rows},
     )  # fmt: skip
 
 
-def _rows(timeline: Timeline, end_us: int, end: int) -> list[Spec | None]:
+def _rows(timeline: Timeline, workloads: Sequence[str], end_us: int, end: int) -> list[Spec | None]:
     steps = _steps(timeline, end)
     rows: list[Spec | None] = [_lines("steps and faults", steps, end, shared=True) if steps else None]
     for index, zone in enumerate(sorted(timeline.nodes)):
         title = f"nodes, zone {zone}" if zone else "nodes"
         rows.append(_areas(title, timeline.nodes[zone], NODES, end_us, index == 0))
     rows += [_taints(timeline, end_us), _areas("pods", timeline.pods, PODS, end_us, True)]
+    for name in workloads:
+        rows.append(_areas(name, timeline.workloads[name], PODS, end_us, False, ROW_CELLS))
     rows += [_available(timeline, end_us), _deleted(timeline, end)]
     rows += [_leaders(timeline, lease, end) for lease in sorted({one.lease for one in timeline.reigns})]
     rows.append(_requests(timeline, end))
@@ -74,7 +86,7 @@ def _values(columns: Mapping[str, Sequence[float]]) -> Spec:
 
 
 def _x(end: int) -> Spec:
-    """The time axis without labels."""
+    """The time axis without labels; `_with_axis` adds them."""
     axis = {"title": None, "labels": False, "ticks": False, "domain": False}
     scale = {"type": "utc", "domain": [0, end], "nice": False}
     return {"field": "t", "type": "temporal", "scale": scale, "axis": axis}
@@ -88,13 +100,18 @@ def _y(field: str, top: float, number: str = "d") -> Spec:
 
 
 def _row(title: str, end: int, layers: Sequence[Spec], height: int | Spec = ROW) -> Spec:
-    """A row of layers, with the steps across it."""
+    """A row of layers, with the steps across it; data that all its layers share is written once."""
+    shared: Spec = {}
+    if len(layers) > 1 and all(layer["data"] == layers[0]["data"] for layer in layers):
+        shared = {"data": layers[0]["data"]}
+        layers = [{key: value for key, value in layer.items() if key != "data"} for layer in layers]
     steps = {
         "data": {"name": "steps"},
         "mark": {"type": "rule", "clip": True, **STEP},
         "encoding": {"tooltip": [{"field": "what", "title": "step"}]},
     }
     return {
+        **shared,
         "title": title,
         "height": height,
         "encoding": {"x": _x(end)},
@@ -102,10 +119,11 @@ def _row(title: str, end: int, layers: Sequence[Spec], height: int | Spec = ROW)
     }
 
 
-def _hover(data: Spec, fields: Mapping[str, str], name: str) -> Spec:
+def _hover(data: Spec, fields: Mapping[str, str], name: str, only: Sequence[Spec] = ()) -> Spec:
     """The values of the span of time under the pointer, which is made brighter.
 
     fields: with their titles
+    only: which of the data
     """
     tooltip = [{"field": field, "type": "nominal", "title": field} for field in ("from", "to")]
     tooltip += [{"field": field, "type": "quantitative", "title": title} for field, title in fields.items()]
@@ -114,6 +132,7 @@ def _hover(data: Spec, fields: Mapping[str, str], name: str) -> Spec:
     return {
         "data": data,
         "transform": [
+            *only,
             {"calculate": _CLOCK.format("datum.t", "05.2f"), "as": "from"},
             {"calculate": _CLOCK.format("datum.until", "05.2f"), "as": "to"},
         ],
@@ -124,6 +143,13 @@ def _hover(data: Spec, fields: Mapping[str, str], name: str) -> Spec:
 
 
 def _spans(instants: Sequence[int], columns: Mapping[str, Sequence[float]]) -> Spec:
+    """The values from each instant at which one changes until the next, as data."""
+    return _values(_span_columns(instants, columns))
+
+
+def _span_columns(
+    instants: Sequence[int], columns: Mapping[str, Sequence[float]]
+) -> dict[str, list[float]]:  # fmt: skip
     """The values from each instant at which one changes until the next; of the changes within one
     millisecond the last.  An area is stacked over all rows of its instant.
     """
@@ -131,9 +157,9 @@ def _spans(instants: Sequence[int], columns: Mapping[str, Sequence[float]]) -> S
     last = len(rows) - 1
     changes = [index for index in range(last + 1) if index in (0, last) or rows[index] != rows[index - 1]]
     kept = [*{instants[index] // 1000: index for index in changes}.values()]
-    starts = [instants[index] // 1000 for index in kept]
-    values = {name: [values[index] for index in kept] for name, values in columns.items()}
-    return _values({"t": starts, "until": [*starts[1:], starts[-1]], **values})
+    starts: list[float] = [instants[index] // 1000 for index in kept]
+    values = {name: [column[index] for index in kept] for name, column in columns.items()}
+    return {"t": starts, "until": [*starts[1:], *starts[-1:]], **values}
 
 
 def _id(title: str) -> str:
@@ -144,6 +170,7 @@ def _id(title: str) -> str:
 
 
 def _with_axis(row: Spec) -> Spec:
+    """A row with the times below it."""
     x = row["encoding"]["x"]
     axis = {
         **x["axis"], "labels": True, "ticks": True, "labelOverlap": "greedy", "labelSeparation": 6,
@@ -183,10 +210,13 @@ def _strip(end: int) -> Spec:
 # --- series ---------------------------------------------------------------------------------------
 
 
-def _instants(series: Sequence[Series], end_us: int) -> list[int]:
-    """The instants at which a series changes; of too many, those of its extreme values."""
+def _instants(series: Sequence[Series], end_us: int, cells: int = CELLS) -> list[int]:
+    """The instants at which a series changes; of too many, those of its extreme values.
+
+    cells: parts of the time, each with its extreme values
+    """
     instants = sorted({at for one in series for at, _ in one.points if at <= end_us} | {0, end_us})
-    if len(instants) <= INSTANTS_MAX:
+    if len(instants) * CELLS <= INSTANTS_MAX * cells:
         return instants
     kept = {0, end_us}
     for one in series:
@@ -194,8 +224,8 @@ def _instants(series: Sequence[Series], end_us: int) -> list[int]:
         for at, value in one.points:
             if at <= end_us:
                 found = value, at
-                low, high = extremes.get(at * CELLS // end_us, (found, found))
-                extremes[at * CELLS // end_us] = min(low, found), max(high, found)
+                low, high = extremes.get(at * cells // end_us, (found, found))
+                extremes[at * cells // end_us] = min(low, found), max(high, found)
         kept.update(at for pair in extremes.values() for _, at in pair)
     return sorted(kept)
 
@@ -212,13 +242,21 @@ def sampled(series: Series, instants: Sequence[int]) -> list[int]:
 
 
 def _areas(
-    title: str, series: Mapping[str, Series], order: Sequence[str], end_us: int, legend: bool
-) -> Spec | None:
+    title: str, series: Mapping[str, Series], order: Sequence[str], end_us: int, legend: bool,
+    cells: int = CELLS,
+) -> Spec | None:  # fmt: skip
     """Areas of states on each other; the largest total takes the full height."""
-    present = [name for name in order if name in series]
-    instants = _instants([series[name] for name in present], end_us)
-    columns = {name: sampled(series[name], instants) for name in present}
+    instants, columns = _columns(series, order, end_us, cells)
     return _stack(title, instants, {name: values for name, values in columns.items() if any(values)}, legend)
+
+
+def _columns(
+    series: Mapping[str, Series], order: Sequence[str], end_us: int, cells: int
+) -> tuple[list[int], dict[str, list[int]]]:
+    """The instants of states, and the values of each state at them."""
+    present = [name for name in order if name in series]
+    instants = _instants([series[name] for name in present], end_us, cells)
+    return instants, {name: sampled(series[name], instants) for name in present}
 
 
 def _stack(
@@ -229,20 +267,78 @@ def _stack(
     names, end = list(columns), max(1, instants[-1] // 1000)
     top = max(1, *(sum(values) for values in zip(*columns.values(), strict=True)))
     data = _spans(instants, columns)
+    areas = _area(data, names, _y("n", top), legend)
+    return _row(title, end, [areas, _hover(data, {name: name for name in names}, _id(title))])
+
+
+def _area(data: Spec, names: Sequence[str], y: Spec, legend: bool, only: Sequence[Spec] = ()) -> Spec:
+    """The layer of areas on each other.  only: which of the data"""
     color = {
         "field": "state", "type": "nominal", "legend": {} if legend else None,
         "scale": {"domain": names, "range": [STATES[name] for name in names]},
     }  # fmt: skip
-    areas = {
+    return {
         "data": data,
         "transform": [
+            *only,
             {"fold": names, "as": ["state", "n"]},
             {"calculate": f"indexof({json.dumps(names)}, datum.state)", "as": "rank"},
         ],
         "mark": {"type": "area", "interpolate": "step-after", "clip": True},
-        "encoding": {"y": {**_y("n", top), "stack": "zero"}, "color": color, "order": {"field": "rank"}},
+        "encoding": {"y": {**y, "stack": "zero"}, "color": color, "order": {"field": "rank"}},
     }
-    return _row(title, end, [areas, _hover(data, {name: name for name in names}, _id(title))])
+
+
+# --- workloads ------------------------------------------------------------------------------------
+
+
+def _by_trouble(timeline: Timeline, end_us: int) -> tuple[list[str], list[str]]:
+    """The workloads that have a row, and those that can be chosen, both in the order of names.
+
+    First come those with the longest time of pods that were pending, terminating or failed. A
+    single workload has no row, for it would repeat the row of all pods.
+    """
+    if len(timeline.workloads) < 2:
+        return [], []
+
+    def unwell_us(name: str) -> int:
+        return sum(
+            (until - at) * value
+            for state, series in timeline.workloads[name].items() if state not in WELL
+            for at, until, value in series.pieces(0, end_us)
+        )  # fmt: skip
+
+    ordered = sorted(timeline.workloads, key=lambda name: (-unwell_us(name), name))
+    return sorted(ordered[:ROWS_MAX]), sorted(ordered[ROWS_MAX : ROWS_MAX + CHOICES_MAX])
+
+
+def _choice(names: Sequence[str], number: int) -> Spec:
+    """The parameter by which a reader chooses a workload.  number: of all workloads"""
+    label = f"show one more of {number} workloads: "
+    return {
+        "name": CHOICE,
+        "value": names[0],
+        "bind": {"input": "select", "options": list(names), "name": label},
+    }
+
+
+def _chosen(timeline: Timeline, workloads: Sequence[str], end_us: int) -> Spec:
+    """The row of the workload that is chosen; its largest total takes the full height."""
+    names = [name for name in PODS if any(name in timeline.workloads[one] for one in workloads)]
+    table: dict[str, list[float]] = {name: [] for name in ("of", "t", "until", *names)}
+    for index, one in enumerate(workloads):
+        instants, columns = _columns(timeline.workloads[one], names, end_us, CHOICE_CELLS)
+        spans = _span_columns(instants, columns)
+        table["of"] += [index] * len(spans["t"])
+        for name in ("t", "until", *names):
+            table[name] += spans.get(name) or [0] * len(spans["t"])
+    only = [{"filter": f"datum.of === indexof({json.dumps(list(workloads))}, {CHOICE})"}]
+    y = _y("n", 1)
+    y = {**y, "scale": {"zero": True, "nice": False}, "axis": {**y["axis"], "values": None, "tickCount": 1}}
+    data = _values(table)
+    areas = _area(data, names, y, False, only)
+    hover = _hover(data, {name: name for name in names}, "at_chosen_workload", only)
+    return {**_row("", max(1, end_us // 1000), [areas, hover]), "title": {"text": {"expr": CHOICE}}}
 
 
 def _available(timeline: Timeline, end_us: int) -> Spec | None:

@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 
 from sim.report import palette
+from sim.report.workloads import WHY_PENDING
 
 WIDGET = Path(palette.__file__).parents[1] / "app" / "lab" / "widget.js"
 
 
 def test_two_states_of_one_object_never_share_a_colour() -> None:
-    pods = ("running", "pending", "terminating", "failed", "succeeded")
+    pods = ("running", *WHY_PENDING, "pending", "terminating", "failed", "succeeded")
     for states in (pods, ("ready", "not ready", "unknown"), ("available", "on dead machines")):
         assert len({palette.STATES[state] for state in states}) == len(states)
 

@@ -1,5 +1,6 @@
 """The timeline counts what happened; the picture and the page show it, with names of any content."""
 
+import json
 import re
 from typing import Any
 
@@ -63,6 +64,31 @@ def test_nodes_taints_pods_and_leaders_are_counted_from_commits() -> None:
         ("scheduler-1_y", 70_000_000),
     ]
     assert timeline.requests == {0: 50, 1: 30}
+
+
+def test_pods_are_counted_by_workload_and_reason_until_they_are_gone() -> None:
+    timeline, key = Timeline(NAMES_), "//pods/shop/web-1"
+    meta = {"name": "web-1", "ownerReferences": [{"kind": "StatefulSet", "name": "web", "controller": True}]}
+    timeline.see(change(1, key, {"metadata": meta, "status": {"phase": "Pending"}}))
+    running = {"metadata": meta, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}}
+    timeline.see(change(3, key, running))
+    timeline.see(change(9, key, running, deleted=True))
+    assert {name: list(states) for name, states in timeline.workloads.items()} == {
+        "statefulset shop/web": ["pending: not scheduled yet", "running"]
+    }
+    states = timeline.workloads["statefulset shop/web"]
+    assert states["pending: not scheduled yet"].points == [(1_000_000, 1), (3_000_000, 0)]
+    assert states["running"].points == [(3_000_000, 1), (9_000_000, 0)]
+    assert timeline.pods == states
+
+
+def test_plain_values_keep_the_workloads_and_older_ones_have_none() -> None:
+    plain = json.loads(json.dumps(story().to_plain()))
+    again = Timeline.of_plain(plain)
+    assert again.workloads == story().workloads != {}
+    del plain["workloads"]
+    older = Timeline.of_plain(plain)
+    assert older.workloads == {} and older.pods == story().pods
 
 
 def test_the_page_needs_nothing_from_elsewhere_and_escapes_names() -> None:

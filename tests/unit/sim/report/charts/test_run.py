@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from sim.ident import NAMES
 from sim.report import Timeline
-from sim.report.charts.run import INSTANTS_MAX, LINES_MAX, run_chart
+from sim.report.charts.chart import Chart
+from sim.report.charts.run import CHOICES_MAX, INSTANTS_MAX, LINES_MAX, ROWS_MAX, run_chart
 from sim.report.palette import STATES
 from sim.series import Series
 
@@ -17,7 +20,8 @@ def rows(timeline: Timeline, end_us: int = 2 * MINUTE_US) -> dict[str, Any]:
 
 
 def layers(row: dict[str, Any], mark: str) -> list[dict[str, Any]]:
-    return [one for one in row["layer"] if one["mark"]["type"] == mark]
+    """The layers of a row with this mark, each with its data."""
+    return [{"data": row.get("data"), **one} for one in row["layer"] if one["mark"]["type"] == mark]
 
 
 def table(layer: dict[str, Any]) -> list[list[str]]:
@@ -132,3 +136,83 @@ def test_changes_within_one_millisecond_are_one_row_with_the_last_values() -> No
     assert table(area)[1:] == [
         ["0", "60000", "0", "2"], ["60000", "120000", "2", "0"], ["120000", "120000", "2", "0"],
     ]  # fmt: skip
+
+
+def crowd(number: int, troubled: tuple[int, ...] = ()) -> Timeline:
+    """Workloads of one running pod each; those that are troubled have a pending one for a minute."""
+    timeline = Timeline(NAMES["orch"])
+    for index in range(number):
+        states = timeline.workloads[f"deployment d/w{index:03}"] = {"running": series((1, 1))}
+        if index in troubled:
+            states["pending: no node fits"] = series((10, 1), (70, 0))
+    return timeline
+
+
+def test_few_workloads_have_a_row_each_and_no_choice() -> None:
+    timeline = crowd(ROWS_MAX, (3,))
+    spec = run_chart(timeline, 2 * MINUTE_US).spec
+    assert [row["title"] for row in spec["vconcat"][:ROWS_MAX]] == sorted(timeline.workloads)
+    assert "params" not in spec
+    (area,) = layers(rows(timeline)["deployment d/w003"], "area")
+    assert table(area)[0] == ["t", "until", "running", "pending: no node fits"]
+    assert ["10000", "70000", "1", "1"] in table(area)
+
+
+def test_single_workload_has_no_workload() -> None:
+    assert list(rows(crowd(1))) == ["API requests a second"]
+
+
+def test_of_many_workloads_the_most_troubled_have_rows() -> None:
+    troubled = tuple(range(90, 90 + ROWS_MAX))
+    chart = run_chart(crowd(100, troubled), 2 * MINUTE_US)
+    shown = [row["title"] for row in chart.spec["vconcat"][:ROWS_MAX]]
+    assert shown == [f"deployment d/w{index:03}" for index in troubled]
+    (choice,) = chart.spec["params"]
+    assert len(choice["bind"]["options"]) == 100 - ROWS_MAX and "of 100 workloads" in choice["bind"]["name"]
+    # A picture that is a file has no place to choose.
+    assert chart.still is not None and "params" not in chart.still
+    assert len(chart.still["vconcat"]) == len(chart.spec["vconcat"]) - 2
+
+
+def test_chosen_workload_is_filtered_from_the_data_of_all() -> None:
+    *_, row, _ = run_chart(crowd(ROWS_MAX + 2), 2 * MINUTE_US).spec["vconcat"]
+    (area,) = layers(row, "area")
+    assert row["title"] == {"text": {"expr": "workload"}}
+    assert [line[:4] for line in table(area)] == [
+        ["of", "t", "until", "running"],
+        ["0", "0", "1000", "0"], ["0", "1000", "120000", "1"], ["0", "120000", "120000", "1"],
+        ["1", "0", "1000", "0"], ["1", "1000", "120000", "1"], ["1", "120000", "120000", "1"],
+    ]  # fmt: skip
+    names = f'["deployment d/w{ROWS_MAX:03}", "deployment d/w{ROWS_MAX + 1:03}"]'
+    assert area["transform"][0] == {"filter": f"datum.of === indexof({names}, workload)"}
+
+
+@pytest.mark.slow
+def test_choice_of_very_many_workloads_has_a_bound() -> None:
+    timeline = crowd(2 * CHOICES_MAX)
+    for states in timeline.workloads.values():
+        states["running"] = Series([(at * 100_000, at % 9) for at in range(1, 1000)])
+    chart = run_chart(timeline, 100_000_000)
+    assert len(chart.spec["params"][0]["bind"]["options"]) == CHOICES_MAX
+    assert len(chart.html()) < 200_000
+
+
+@pytest.mark.slow
+def test_drawn_picture_of_many_workloads_is_valid_with_its_choice() -> None:
+    chart = run_chart(crowd(ROWS_MAX + 2, (1,)), 2 * MINUTE_US)
+    svg = Chart(chart.spec, "").svg(600)
+    assert "deployment d/w008" in svg and "deployment d/w001" in svg
+
+
+def test_every_row_has_time_labels() -> None:
+    chart = run_chart(outage(), 2 * MINUTE_US)
+    *shown, _ = chart.spec["vconcat"]
+    assert len(shown) > 3 and {row["encoding"]["x"]["axis"]["labels"] for row in shown} == {True}
+
+
+def test_data_of_a_row_is_written_once() -> None:
+    row = rows(outage())["nodes, zone a<b"]
+    assert "values" in row["data"] and not [
+        one for one in row["layer"][1:] if "values" in one.get("data", {})
+    ]
+    assert [one["mark"]["type"] for one in row["layer"] if "data" not in one] == ["area", "rect"]
