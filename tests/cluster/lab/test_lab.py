@@ -243,7 +243,7 @@ def test_story_and_picture_are_text_and_html() -> None:
         story = lab.why("pod/web-*")
         assert "power loss" in str(story) and "power loss" in story._repr_html_()
         assert "<svg" in lab.timeline()._repr_html_() and "<svg" in lab._repr_html_()
-        with pytest.raises(InputError, match="is not in it"):
+        with pytest.raises(InputError, match="is not in the run"):
             lab.why("pod/nothing")
 
 
