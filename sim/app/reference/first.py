@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sim.ident import NAMES
+
 _HEAD = """\
 # yaml-language-server: $schema={schema}
 # {title} Change the file, and run it again:
@@ -96,7 +98,7 @@ _WEBHOOK = f"""\
       name: policy
       apply:
         objects:
-          - apiVersion: admissionregistration.k8s.io/v1
+          - apiVersion: {NAMES["kubernetes"].api_version("admissionregistration", "v1")}
             kind: ValidatingWebhookConfiguration
             metadata: {{name: policy}}
             webhooks:
