@@ -34,6 +34,19 @@ def _updates(request: Request) -> bool:
     return request.verb in ("update", "patch") or request.subresource == "binding"
 
 
+def _continue(call: Call, steps: Steps, answer: Answer) -> Op | Reply:
+    """Give an answer to the steps of a request; returns their next operation, or the reply."""
+    try:
+        return steps.send(answer)
+    except StopIteration as stop:
+        reply: Reply = stop.value
+        return reply
+    except Refusal as refusal:
+        return refusal.reply(tuple(call.warnings))
+    except RecursionError:
+        return nested_too_deep().reply()
+
+
 def run_through(call: Call, steps: Steps, apply: Callable[[Op], Answer]) -> Reply:
     """The reply to a request on a prompt storage."""
     try:
@@ -61,15 +74,7 @@ class Straight:
 
     def advance(self, answer: Answer) -> Op | Reply:
         """Take an answer of the storage (None: begin); return the next operation, or the reply."""
-        try:
-            return self._steps.send(answer)
-        except StopIteration as stop:
-            reply: Reply = stop.value
-        except Refusal as refusal:
-            reply = refusal.reply(tuple(self.call.warnings))
-        except RecursionError:
-            reply = nested_too_deep().reply()
-        return reply
+        return _continue(self.call, self._steps, answer)
 
 
 class Stepwise:
@@ -96,23 +101,16 @@ class Stepwise:
         if isinstance(answer, Mismatch) and answer.key == self._key:
             self._known = _Known(answer.current)
         while True:
-            try:
-                op = self._steps.send(answer)
-            except StopIteration as stop:
-                reply: Reply = stop.value
-            except Refusal as refusal:
-                reply = refusal.reply(tuple(self.call.warnings))
-            except RecursionError:
-                reply = nested_too_deep().reply()
-            else:
-                known = self._look(op)
+            found = _continue(self.call, self._steps, answer)
+            if not isinstance(found, Reply):
+                known = self._look(found)
                 if known is None:
-                    self._wrote = self._wrote or isinstance(op, Put | Delete)
-                    return op
+                    self._wrote = self._wrote or isinstance(found, Put | Delete)
+                    return found
                 answer = known.item
                 continue
             if self._wrote or not self._guessed:
-                return reply
+                return found
             self._guesses = self._guessed = False  # what the cache showed may be out of date
             try:
                 self.call = self._handlers.call(self._request)
