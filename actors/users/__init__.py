@@ -1,4 +1,8 @@
-"""Users of the cluster: an administrator, and programs that put load on the API."""
+"""Users of the cluster: an administrator, and programs that put load on the API.
+
+A user's command becomes the requests that kubectl would send, and is done when the last is
+answered.
+"""
 
 from actors.users.admin import (
     Admin,

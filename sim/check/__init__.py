@@ -1,4 +1,8 @@
-"""Conditions in words and expectations over the commits of a run."""
+"""Conditions in words and expectations over the commits of a run.
+
+An expectation sees each commit once and keeps what it needs for its verdict; a verdict has what was
+measured, what was wanted, and the record that decided it.
+"""
 
 from sim.check.build import Mistakes, build, matter_mistakes
 from sim.check.condition import Condition, misplaced, parse_condition, texts_of

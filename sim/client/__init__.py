@@ -1,4 +1,8 @@
-"""How a process uses the API: client, informers, work queues, events, leader election."""
+"""How a process uses the API: client, informers, work queues, events, leader election.
+
+Controllers, schedulers and agents use the API only by this package, under a rate limit and over
+links that may fail, as client-go would.
+"""
 
 from sim.client.cache.informer import Heartbeats, Informer, Informers, unmoved
 from sim.client.client import DEFAULT_QPS, Client

@@ -1,4 +1,8 @@
-"""Virtual time, actors, network, randomness and trace.  Everything public is imported from here."""
+"""Virtual time, actors, network, randomness and trace.  Everything public is imported from here.
+
+One queue in the order (time, sequence number) decides what runs next. Nothing else in the program
+may depend on the order in which the operating system or Trio does things.
+"""
 
 from sim.kernel.actor import Actor, ActorExit, Clock, Context, State, Supervisor
 from sim.kernel.blocks import MARK, Blocks, DamageError, block

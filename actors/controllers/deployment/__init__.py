@@ -1,1 +1,5 @@
-"""The Deployment loop."""
+"""The Deployment loop.
+
+A rollout is a sequence of sizes of two sets of pods: each sync moves them within `maxSurge` and
+`maxUnavailable`, and waits for pods to become available.
+"""

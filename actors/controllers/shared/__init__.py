@@ -1,1 +1,5 @@
-"""What several control loops share."""
+"""What several control loops share.
+
+The shell of a loop (`shell`: informers, queue, workers), owners and revisions, and conversions that
+upstream keeps in `pkg/controller`.
+"""

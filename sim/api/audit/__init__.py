@@ -1,1 +1,5 @@
-"""Audit: which requests are recorded, the events that record them, and how events are delivered."""
+"""Audit: which requests are recorded, the events that record them, and how events are delivered.
+
+A policy gives each request a level; stages of the request become events. The sinks are in
+`sim.app.audit`.
+"""
