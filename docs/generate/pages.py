@@ -54,6 +54,7 @@ def navigation() -> list[dict[str, Any]]:
             ]
         },
         {"Scenarios": ["scenarios/index.md", *scenarios]},
+        {"Contributing": _written("contributing")},
     ]
 
 
