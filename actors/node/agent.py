@@ -499,7 +499,7 @@ class NodeAgent:
         unsure: True to delete it only after the first housekeeping.  Quirk: until then the agent
             takes a pod without a worker for one that may run
         """
-        worker.state = FINISHED
+        worker.move(FINISHED)
         worker.status = status
         entry = self.statuses.track(worker.uid, worker.item)
         entry.running = unsure

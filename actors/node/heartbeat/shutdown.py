@@ -18,7 +18,7 @@ from functools import partial
 
 from actors.node.heartbeat.node_loop import NodeLoop
 from actors.node.pod_spec import priority_of
-from actors.node.pod_work import SYNC, TERMINATING
+from actors.node.pod_work import ENDING, SYNC
 from actors.node.runtime.ports import Agent, NodePod
 from sim.units import SECOND
 
@@ -85,7 +85,7 @@ class Shutdown:
         groups = self._agent.options.shutdown_groups
         found: list[list[NodePod]] = [[] for _ in groups]
         for worker in self._agent.workers.values():
-            if worker.state in (SYNC, TERMINATING) and not worker.removed:
+            if worker.state in (SYNC, *ENDING) and not worker.removed:
                 found[group_of(groups, priority_of(worker.pod))].append(worker)
         return found
 

@@ -23,10 +23,12 @@ class RequestedEnd(NamedTuple):
 
     grace_s: None for the pod's own grace period
     override: phase, reason and message for its status
+    is_own: True if the pod ends because its containers ended
     """
 
     grace_s: int | None
     override: tuple[str, str, str] | None
+    is_own: bool = False
 
 
 NO_REQUEST = RequestedEnd(None, None)

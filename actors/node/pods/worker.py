@@ -20,7 +20,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from actors.node.pod_spec import Requests
-from actors.node.pod_work import FINISHED, SYNC, TERMINATED, TERMINATING, Reason, Work
+from actors.node.pod_work import (
+    ENDING,
+    FINISHED,
+    KILLING,
+    SYNC,
+    TERMINATED,
+    TERMINATING,
+    TRANSITIONS,
+    Reason,
+    Work,
+    WorkerState,
+)
 from actors.node.pods.actions import NO_REQUEST, RequestedEnd, compute_actions, effective_grace_us
 from actors.node.pods.container_start import start_container
 from actors.node.pods.fault_records import met_first, unseen_end
@@ -68,15 +79,13 @@ class Worker:
     limit_us: when the call of the runtime under way is given up; -1 without one
     made_us: when a sandbox or container was made that no relist has shown yet; -1 for none
     _held: the status as last computed, or the item with an equal one
-    _ending: True once `_terminate` has begun
-    _has_ended: True if the pod ends because its containers ended, not because of a request
     _again: True if another piece of work follows the present one
     _stalled: the work that waits for the runtime to answer
     _settled_us: the end of the last piece of work; -1 before it
     """
 
     __slots__ = (
-        "_again", "_ending", "_has_ended", "_held", "_settled_us", "_stalled", "_timer", "_work", "agent", "item",
+        "_again", "_held", "_settled_us", "_stalled", "_timer", "_work", "agent", "item",
         "limit_us", "made_us", "probes", "reasons", "removed", "requested_end", "requests", "runtime", "state", "uid",
     )  # fmt: skip
 
@@ -84,15 +93,13 @@ class Worker:
         self.agent = agent
         self.uid = uid
         self.item = item
-        self.state = SYNC
+        self.state: WorkerState = TRANSITIONS.start
         self._held: Obj | Item = item
         self.runtime: PodRuntime | None = agent.machine.pods.get(uid)
         self.reasons: Mapping[str, Reason] = NOTHING
         self.probes: tuple[Probe, ...] = ()
         self.requested_end = NO_REQUEST
         self.removed = False
-        self._ending = False
-        self._has_ended = False
         self.requests: Requests | None = None
         self._work: Work | None = None
         self._stalled: Work | None = None
@@ -101,6 +108,10 @@ class Worker:
         self._timer: Timer | None = None
         self._settled_us = -1
         self.made_us = -1
+
+    def move(self, state: WorkerState) -> None:
+        """Pass to a state that may follow the present one (`pod_work.TRANSITIONS`)."""
+        self.state = TRANSITIONS.move(self.state, state)
 
     @property
     def pod(self) -> Obj:
@@ -126,31 +137,30 @@ class Worker:
     def update(self, item: Item) -> None:
         """Take over a new state of the object that differs in more than its status."""
         self.item = item
-        if item.obj["metadata"].get("deletionTimestamp") and self.state == SYNC:
+        if item.obj["metadata"].get("deletionTimestamp") and self.state is SYNC:
             self._begin_termination()
         else:
             self.wake()
 
     def kill(self, *, grace_s: int | None = None, override: tuple[str, str, str] | None = None) -> None:
         """End the pod: it is evicted, preempted or removed from its source, or the node shuts down."""
-        if self.state == SYNC:
+        if self.state is SYNC:
             self.requested_end = RequestedEnd(grace_s, override)
             self._begin_termination()
-        elif self.state == TERMINATING and not self._ending and override is not None:
+        elif self.state is TERMINATING and override is not None:
             # Of several requests before the termination begins the last one counts, with the
             # shortest grace period.
             earlier_s = self.requested_end.grace_s
-            self.requested_end = RequestedEnd(
-                min(grace_s or earlier_s or 0, earlier_s or grace_s or 0) or None, override
-            )
+            shortest_s = min(grace_s or earlier_s or 0, earlier_s or grace_s or 0) or None
+            self.requested_end = self.requested_end._replace(grace_s=shortest_s, override=override)
 
     def _begin_termination(self) -> None:
-        self.state = TERMINATING  # Quirk: a sync under way continues, also one that pulls an image
+        self.move(TERMINATING)  # Quirk: a sync under way continues, also one that pulls an image
         self.wake()
 
     def wake(self) -> None:
         """Do the next piece of work at a relist that is newer than the last one."""
-        if self.state == FINISHED:
+        if self.state is FINISHED:
             return
         if self._work is not None:
             self._again = True
@@ -177,19 +187,19 @@ class Worker:
         agent = self.agent
         # A kill by the eviction manager or a shutdown, and the work that follows from it, do not go
         # through the loop; a retry does.
-        ends = self.state == TERMINATING
-        by_loop = self.state == SYNC or (ends and (self._ending or self.requested_end.override is None))
+        ends = self.state is TERMINATING
+        by_loop = self.state in (SYNC, KILLING) or (ends and self.requested_end.override is None)
         if agent.runtime.silent or (by_loop and agent.loop.asleep):
             agent.loop.resume_later(self)
             return
-        if self.state == SYNC:
+        if self.state is SYNC:
             if agent.mirrors.uids and not agent.mirrors.may_start(self):
                 self._wake_at(agent.resync_after(RETRY_US))
                 return
             kernel = agent.ctx.kernel
             kernel.follow(unseen_end(self.runtime, self.status, kernel.now_us) or kernel.cause)
             self._work = self._sync()
-        elif self.state == TERMINATING:
+        elif self.state in ENDING:
             self._work = self._terminate()
         else:
             self._work = self._finish()
@@ -244,7 +254,7 @@ class Worker:
     @property
     def wanted(self) -> bool:
         """True until the end of the pod is requested."""
-        return self.state == SYNC
+        return self.state is SYNC
 
     @property
     def work(self) -> Work | None:
@@ -256,13 +266,13 @@ class Worker:
         self._work = None
         self._settled_us = agent.now_us
         stale = agent.container_gc.trim(self)
-        if self.state == FINISHED:
+        if self.state is FINISHED:
             agent.worker_finished(self.uid)
             return
         if error:
             base_us = NETWORK_RETRY_US if error.startswith(NO_NETWORK) else RETRY_US
             agent.ctx.call_at_us(agent.resync_after(base_us), self._retry, self._settled_us)
-        if self._again or self.state == TERMINATED or (self.state == TERMINATING and not error):
+        if self._again or self.state is TERMINATED or (self.state in ENDING and not error):
             self._again, self.made_us = False, -1  # the same relist shows what was made
             self._wake_at(self._ready_us())
             return
@@ -282,7 +292,7 @@ class Worker:
 
     def observe(self) -> None:
         """Wake at the relist that will show the next change of the runtime, and at the deadline."""
-        if self._work is not None or self.state != SYNC:
+        if self._work is not None or self.state is not SYNC:
             return
         runtime, now_us = self.runtime, self.agent.now_us
         if runtime is not None:
@@ -311,7 +321,7 @@ class Worker:
         agent = self.agent
         return View(
             agent.now_us, agent.ctx.said_us, agent.host_ips, self.runtime, self.reasons, unready, unstarted,
-            self.requested_end.override if self.state == TERMINATING else None, self._is_past_deadline(),
+            self.requested_end.override if self.state in ENDING else None, self._is_past_deadline(),
         )  # fmt: skip
 
     def sync_is_due(self) -> bool:
@@ -350,7 +360,9 @@ class Worker:
         agent, pod = self.agent, self.pod
         self._report_deadline()
         if self.refresh()["phase"] in TERMINAL:
-            self.state, self._has_ended = TERMINATING, True
+            if self.state is SYNC:
+                self.move(TERMINATING)
+            self.requested_end = self.requested_end._replace(is_own=True)
             return ""
         self._check_probes()
         if agent.runtime.network_problem and not pod["spec"].get("hostNetwork"):
@@ -422,19 +434,21 @@ class Worker:
 
     def _terminate(self) -> Work:
         """syncTerminatingPod."""
-        agent, self._ending = self.agent, True
+        agent = self.agent
+        if self.state is TERMINATING:  # not a retry
+            self.move(KILLING)
         self._report_deadline()
         self.refresh()
         self._check_probes()
         self._stop_probes("Liveness", "Startup")
         if self.runtime is not None:
-            requested = not self._has_ended or "deletionTimestamp" in self.pod["metadata"]
+            requested = not self.requested_end.is_own or "deletionTimestamp" in self.pod["metadata"]
             stop_us = effective_grace_us(self.pod, self.requested_end.grace_s) if requested else None
             if error := (yield from kill_pod(self, self.runtime, stop_us)):
                 agent.event(self.pod, "Warning", "FailedKillPod", f"error killing pod: {error}")
                 return error
         self._stop_probes("Readiness")
-        self.state = TERMINATED
+        self.move(TERMINATED)
         entry = agent.statuses.entry(self.uid)
         if entry is not None:
             entry.running = False
@@ -450,7 +464,7 @@ class Worker:
         yield agent.housekeeping_after_us() if keeps else unmounted_after_us(agent.dice)
         if not keeps and (error := (yield from agent.volumes.unmount(self))):
             return error
-        self.state = FINISHED
+        self.move(FINISHED)
         entry = agent.statuses.entry(self.uid)
         if entry is not None:
             entry.reclaimed = True
@@ -547,7 +561,7 @@ class Worker:
 
     def instance_initialized(self) -> None:
         """The initial result of a probe leads to a sync like any other result."""
-        if self.state == SYNC and not self._is_ready():
+        if self.state is SYNC and not self._is_ready():
             if self.agent.loop.asleep:
                 self.agent.loop.resume_later(self)
             else:
@@ -558,7 +572,7 @@ class Worker:
         self.agent.ctx.call_later_us(0, self._sync_due)
 
     def _sync_due(self, _: object) -> None:
-        if self.state == SYNC:
+        if self.state is SYNC:
             self.wake()
 
     def probed(self, probe: Probe, result: str) -> None:
@@ -570,7 +584,7 @@ class Worker:
             return
         if probe.kind != "Liveness":
             self._show_probe(probe, result == "Success")
-        if self.state != SYNC:
+        if self.state is not SYNC:
             return
         if probe.kind == "Startup" and result == "Success":
             for other in self.probes:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from actors.node.pod_spec import Requests
-from actors.node.pod_work import Override, Reason, Work
+from actors.node.pod_work import Override, Reason, Work, WorkerState
 from actors.node.requests import Api
 from actors.node.runtime.containers import PodRuntime
 from actors.node.runtime.machine import Machine
@@ -34,7 +34,7 @@ class NodePod(Protocol):
     """
 
     uid: str
-    state: str
+    state: WorkerState
     item: Item
     runtime: PodRuntime | None
     reasons: Mapping[str, Reason]

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from actors.node.pod_work import TERMINATING
+from actors.node.pod_work import ENDING
 from actors.node.runtime.ports import Agent, NodePod
 from sim.api.store import Item
 from sim.api.types import Obj, Reply
@@ -175,7 +175,7 @@ class Mirrors:
     def _is_ending(self, key: tuple[str, str]) -> bool:
         """True if something of the static pod that had this name may run."""
         worker = self._agent.workers.get(self._name_owners.get(key, ""))
-        return worker is not None and worker.state == TERMINATING
+        return worker is not None and worker.state in ENDING
 
     def _target(self, worker: NodePod, pod: Obj) -> None:
         self._retarget(worker.uid, pod["metadata"]["uid"])

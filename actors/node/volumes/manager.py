@@ -1,6 +1,6 @@
 """Mounts the volumes of pods, and unmounts them when their pods have ended.
 
-Each volume of a pod is a small state machine that callbacks drive, beside the work of the pod's
+Each volume of a pod is a state machine (`TRANSITIONS`) that callbacks drive, beside the work of the pod's
 worker, which waits for all of them: its disk is found behind its claim; the node's status has to
 list it as in use, and then the controller has to list it as attached; then the driver mounts it.
 What fails is tried again after a delay that doubles.
@@ -21,6 +21,7 @@ Differs  what a pod needs is looked up when its worker waits for it, and again a
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from enum import Enum
 
 from actors.node.pod_work import WAIT
 from actors.node.runtime.mounts import Device
@@ -43,6 +44,7 @@ from sim.api.volumes import claim_name
 from sim.kernel.causes import caused_by
 from sim.options.gates import READ_WRITE_ONCE_POD, enabled
 from sim.options.storage_drivers import StorageDriver, StorageDrivers
+from sim.transitions import Transitions
 from sim.units import MS
 
 POLL_US = 300 * MS  # volume_manager.go: podAttachAndMountRetryInterval
@@ -56,11 +58,50 @@ _STEPS = {
 }
 
 
+class VolumeState(Enum):
+    """The states of a volume of a pod."""
+
+    LOOKUP = "lookup"
+    ATTACH = "attach"
+    MOUNT = "mount"
+    MOUNTED = "mounted"
+    UNMOUNT = "unmount"
+    GONE = "gone"
+
+
+LOOKUP, ATTACH, MOUNT, MOUNTED, UNMOUNT, GONE = VolumeState
+TRANSITIONS = Transitions(
+    LOOKUP,
+    {
+        LOOKUP: {
+            ATTACH: "its disk is found, and has to be attached",
+            MOUNT: "it is found, and needs no attachment",
+            MOUNTED: "an earlier incarnation of the agent has mounted it",
+            GONE: "the pod has ended",
+        },
+        ATTACH: {
+            MOUNT: "the status of the node lists it as in use and as attached",
+            GONE: "the pod has ended",
+        },
+        MOUNT: {
+            MOUNT: "the mount has failed, and is tried again",
+            MOUNTED: "the driver has mounted it",
+            GONE: "the pod has ended, and the mount has failed or has not begun",
+        },
+        MOUNTED: {UNMOUNT: "the pod has ended"},
+        UNMOUNT: {
+            UNMOUNT: "the unmount has failed, and is tried again",
+            GONE: "the driver has unmounted it, or there is no driver",
+        },
+        GONE: {},
+    },
+)
+
+
 class Volume:
     """A volume of a pod.
 
     target: what is mounted; None until it is known
-    state: "lookup", "attach", "mount", "mounted", "unmount" or "gone"
     delay_us: the wait after the next failure
     growth: the trace record by which its disk has become larger since it was mounted; None if it
         has not
@@ -71,9 +112,13 @@ class Volume:
     def __init__(self, obj: Obj) -> None:
         self.obj = obj
         self.target: Target | None = None
-        self.state = "lookup"
+        self.state: VolumeState = TRANSITIONS.start
         self.delay_us = RETRY_US
         self.growth: int | None = None
+
+    def move(self, state: VolumeState) -> None:
+        """Pass to a state that may follow the present one."""
+        self.state = TRANSITIONS.move(self.state, state)
 
     @property
     def name(self) -> str:
@@ -106,7 +151,7 @@ class PodVolumes:
 
     def unmounted(self) -> list[str]:
         """The names of the volumes that are not mounted, sorted."""
-        return sorted(volume.name for volume in self.volumes if volume.state != "mounted")
+        return sorted(volume.name for volume in self.volumes if volume.state is not MOUNTED)
 
 
 class VolumeManager:
@@ -165,7 +210,7 @@ class VolumeManager:
         for volume in pod.volumes:
             if volume.target is None:
                 self._look_up(pod, volume)
-            elif volume.growth is not None and volume.state == "mounted":
+            elif volume.growth is not None and volume.state is MOUNTED:
                 with caused_by(self._agent.ctx.kernel, volume.growth):
                     volume.growth = None
                     self._expand(pod, volume, volume.target)
@@ -192,8 +237,8 @@ class VolumeManager:
         if pod is None:
             return ""
         self._end(pod)
-        mounted = [v for v in pod.volumes if v.state != "gone"]
-        error = yield from self._wait(pod, worker, lambda: all(v.state == "gone" for v in mounted))
+        mounted = [v for v in pod.volumes if v.state is not GONE]
+        error = yield from self._wait(pod, worker, lambda: all(v.state is GONE for v in mounted))
         return f"mounted volumes=[{' '.join(sorted(v.name for v in mounted))}]: {error}" if error else ""
 
     def forget(self, uid: str) -> None:
@@ -212,7 +257,8 @@ class VolumeManager:
             for uid, name in list(device.pods.items()):
                 if not uids(uid) and uid not in self._pods:
                     volume = Volume({"name": name})
-                    volume.target, volume.state = Target(name, unique, device.driver), "mounted"
+                    volume.target = Target(name, unique, device.driver)
+                    volume.move(MOUNTED)
                     pod = self._pods[uid] = PodVolumes({"metadata": {"uid": uid}}, [volume])
                     self._end(pod)
 
@@ -288,13 +334,13 @@ class VolumeManager:
         target = volume.target = target_of(pod.pod, volume.obj, disk, self._agent.names)
         device = self._agent.machine.mounts.get(target.unique)
         if pod.ends:
-            volume.state = "gone"
+            pass  # the volume is gone since the end of the pod
         elif device is not None and pod.uid in device.pods:
-            volume.state = "mounted"  # by an earlier incarnation
+            volume.move(MOUNTED)  # by an earlier incarnation
             self._follow(target)
             self._expand(pod, volume, target)
         elif self._is_attachable(target):
-            volume.state = "attach"
+            volume.move(ATTACH)
             self._report()
             self._attach((pod, volume))
             return
@@ -310,7 +356,7 @@ class VolumeManager:
     def _attach(self, which: tuple[PodVolumes, Volume]) -> None:
         """Check whether the volume is listed as in use and as attached; the controller attaches."""
         volume = which[1]
-        if volume.state != "attach" or volume.target is None:
+        if volume.state is not ATTACH or volume.target is None:
             return
         status = self._agent.node.get("status") or {}
         unique = volume.target.unique
@@ -336,7 +382,7 @@ class VolumeManager:
         if pod.ends or target is None:
             self._gone(pod, volume)
             return
-        volume.state = "mount"
+        volume.move(MOUNT)
         mounts = self._agent.machine.mounts.get(target.unique)
         others = mounts is not None and any(uid != pod.uid for uid in mounts.pods)
         labels = self._agent.node["metadata"].get("labels") or {}
@@ -416,7 +462,8 @@ class VolumeManager:
         attachable = self._is_attachable(target)
         device = agent.machine.mounts.setdefault(target.unique, Device(target.driver, attachable))
         device.pods[pod.uid] = volume.name
-        volume.state, volume.delay_us = "mounted", RETRY_US
+        volume.move(MOUNTED)
+        volume.delay_us = RETRY_US
         self._follow(target)
         if pod.ends:
             self._unmount((pod, volume))
@@ -444,7 +491,7 @@ class VolumeManager:
         self._drivers.on_growth(target.title, self._agent.machine.spec.name, grown)
 
     def _expand(self, pod: PodVolumes, volume: Volume, target: Target) -> None:
-        self._expansion.online(pod.pod, target, lambda: volume.state == "mounted" and not pod.ends)
+        self._expansion.online(pod.pod, target, lambda: volume.state is MOUNTED and not pod.ends)
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -454,15 +501,15 @@ class VolumeManager:
             return
         pod.ends = True
         for volume in pod.volumes:
-            if volume.state == "mounted":
+            if volume.state is MOUNTED:
                 self._unmount((pod, volume))
-            elif volume.state in ("lookup", "attach"):
+            elif volume.state in (LOOKUP, ATTACH):
                 self._gone(pod, volume)
 
     def _unmount(self, which: tuple[PodVolumes, Volume]) -> None:
         pod, volume = which
         agent, target = self._agent, volume.target
-        volume.state = "unmount"
+        volume.move(UNMOUNT)
         if target is None or target.driver not in self._drivers:
             self._gone(pod, volume)
             return
@@ -482,7 +529,7 @@ class VolumeManager:
         agent.ctx.call_at_us(agent.now_us + takes_us, returned, None)
 
     def _gone(self, pod: PodVolumes, volume: Volume) -> None:
-        volume.state = "gone"
+        volume.move(GONE)
         mounts, target = self._agent.machine.mounts, volume.target
         device = None if target is None else mounts.get(target.unique)
         if device is not None and target is not None:
@@ -499,7 +546,7 @@ class VolumeManager:
         for pod in self._pods.values():
             for volume in pod.volumes:
                 target = volume.target
-                if target is not None and volume.state != "gone" and self._is_attachable(target):
+                if target is not None and volume.state is not GONE and self._is_attachable(target):
                     used[target.unique] = None
         found = sorted(used)
         if found != self._in_use:
