@@ -36,7 +36,7 @@ class WorkerState(Enum):
 
 
 SYNC, TERMINATING, KILLING, TERMINATED, FINISHED = WorkerState
-ENDING = (TERMINATING, KILLING)  # upstream's terminating: the end is requested, and something may run
+ENDING = (TERMINATING, KILLING)  # upstream's state terminating: something may run
 TRANSITIONS = Transitions(
     SYNC,
     {

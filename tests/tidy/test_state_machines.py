@@ -19,7 +19,7 @@ BLOCK = re.compile(r"<!-- (?P<module>[\w.]+) -->\n\n```mermaid\n(?P<diagram>.*?)
 
 
 def diagrams() -> dict[str, str]:
-    """Each diagram of the page by the module whose table it shows."""
+    """Each diagram of the page by the module that holds its table."""
     return {found["module"]: found["diagram"] for found in BLOCK.finditer(PAGE.read_text(encoding="utf-8"))}
 
 
