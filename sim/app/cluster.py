@@ -67,7 +67,7 @@ from sim.app.process.large_pages import OF_THIS_PROCESS
 from sim.app.receivers import Receiver
 from sim.app.steps import Steps
 from sim.client import DEFAULT_QPS, Channel, Client
-from sim.client.election.elector import holder_of
+from sim.client.election.record import holder_of
 from sim.errors import InputError, suggestion
 from sim.faults import ASPECTS
 from sim.faults.fail import WAYS, fail_node

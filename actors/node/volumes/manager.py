@@ -1,8 +1,8 @@
 """Mounts the volumes of pods, and unmounts them when their pods have ended.
 
 Each volume of a pod is a state machine (`TRANSITIONS`) that callbacks drive, beside the work of the
-pod's worker, which waits for all of them: its disk is found behind its claim; the node's status has to
-list it as in use, and then the controller has to list it as attached; then the driver mounts it.
+pod's worker, which waits for all of them: its disk is found behind its claim; the node's status has
+to list it as in use, and then the controller has to list it as attached; then the driver mounts it.
 What fails is tried again after a delay that doubles.
 
 Holds: a pod without such volumes has no entry here; a mounted volume is in the machine's table of

@@ -1,7 +1,7 @@
 """Leader election over a Lease: at most one of several candidates leads at a time.
 
 Turns what is stored in the Lease and this candidate's own clock into create, update, wait, lead or
-stop; the decision is `decide`, over plain values.
+stop; the decision is `decide`, over plain values, and the moves are those of `TRANSITIONS`.
 
 Holds: a candidate never compares its clock with a time written by another candidate, only with the
 time at which it first read the present record; a try decides by, and writes, the time of its start,
@@ -30,20 +30,35 @@ from typing import TYPE_CHECKING, Any
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request
 from sim.client.client import Client, OnReply
-from sim.kernel import NEVER_US, Context, Future, Timer
+from sim.client.election.record import Observed, claimed, decide, holder_of, record_of, released
+from sim.client.election.states import (
+    ACQUIRING,
+    ENDED,
+    HOLDING,
+    RELEASING,
+    RENEWING,
+    RETRYING,
+    STEPPING_DOWN,
+    TRANSITIONS,
+    WAITING,
+    Attempt,
+    ElectionState,
+    LeaseState,
+    OnTried,
+    Pause,
+    Round,
+    Then,
+)
+from sim.kernel import NEVER_US, Context, Future
 from sim.kernel.network import Purpose
-from sim.units import format_micro_time, parse_time
+from sim.units import parse_time
 
 if TYPE_CHECKING:
     from sim.client.events.recorder import EventRecorder
 
-Then = Callable[[Any], None]
-OnTried = Callable[[bool], None]
-
 LOOK = methodcaller("look")  # reads the lease through the server's fast path
 JITTER = 1.2  # leaderelection.go JitterFactor
 HEALTH_TOLERANCE_US = 20_000_000  # HealthzAdaptor of the daemons: leaseDuration + 20 s
-SECONDS = len("2006-01-02T15:04:05")  # length of a timestamp up to whole seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,61 +79,6 @@ class ElectionOptions:
     def timeout_us(self) -> int:
         """Timeout of each request: half the renew deadline, at least one second."""
         return max(1_000_000, self.renew_deadline_us // 2)
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """The record last read, and when this candidate first read it in this form, by its own clock."""
-
-    spec: Mapping[str, Any]
-    at_us: int
-
-
-def holder_of(spec: Mapping[str, Any]) -> str:
-    """The identity that holds the record ("": none)."""
-    return str(spec.get("holderIdentity") or "")
-
-
-def decide(observed: Observed, identity: str, lease_duration_us: int, now_us: int) -> bool:
-    """True if this candidate may write itself into the record that it observes."""
-    holder = holder_of(observed.spec)
-    return not holder or holder == identity or observed.at_us + lease_duration_us <= now_us
-
-
-def record_of(spec: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The record in the form in which upstream compares it: as JSON with times in whole seconds
-    (interface.go, LeaderElectionRecord).
-    """
-    times = [str(spec.get(name) or "")[:SECONDS] for name in ("acquireTime", "renewTime")]
-    return holder_of(spec), spec.get("leaseDurationSeconds"), spec.get("leaseTransitions"), *times
-
-
-def claimed(spec: Mapping[str, Any], identity: str, lease_duration_us: int, wall_us: int) -> Obj:
-    """The record after this candidate's write; a renewal keeps acquireTime and the transition
-    count.
-    """
-    now = format_micro_time(wall_us)
-    mine = holder_of(spec) == identity
-    transitions = int(spec.get("leaseTransitions") or 0)
-    return {
-        "holderIdentity": identity,
-        "leaseDurationSeconds": lease_duration_us // 1_000_000,
-        "acquireTime": spec["acquireTime"] if mine and spec.get("acquireTime") else now,
-        "renewTime": now,
-        "leaseTransitions": transitions if mine else transitions + 1,
-    }
-
-
-def released(spec: Mapping[str, Any], wall_us: int) -> Obj:
-    """The record that a leader writes when it releases the lease."""
-    now = format_micro_time(wall_us)
-    return {
-        "holderIdentity": "",
-        "leaseDurationSeconds": 1,
-        "acquireTime": now,
-        "renewTime": now,
-        "leaseTransitions": int(spec.get("leaseTransitions") or 0),
-    }
 
 
 class LeaderElector:
@@ -144,35 +104,18 @@ class LeaderElector:
         self._options = options if options is not None else ElectionOptions()
         self._calls = client.exchanges("leases", lease[1], lease[0], purpose=Purpose.ELECTION)
         self._random = ctx.stream("leader-election")
+        self._state: ElectionState = TRANSITIONS.start
         self._observed = Observed({}, 0)
-        self._stored: Obj | None = None
-        self._held: Item | None = None  # the stored revision of the lease at the last read
-        self._raw: Any = None  # the record as last read, in the form in which records are compared
-        self._written: Obj = {}  # the record that the write under way sends
-        self._written_us = 0  # the time that this record holds
-        self._stopping = False
-        self._stopped_by = 0  # the trace record that caused the stop
+        self._lease_state = LeaseState()
+        self._stop_cause: int | None = None  # the trace record that caused the stop; None before it
         # The present phase: its result is True once leading, and False when leadership ends.
         self._over: Future | None = None
-        # The record of an acknowledged but undelivered write and what it makes this candidate
-        # observe, used while the reply is not awaited.
-        self._foretold: tuple[Any, Observed] | None = None
-        self._before: tuple[Item | None, Obj | None, Obj, int] = (
-            None,
-            None,
-            {},
-            0,
-        )  # what it replaced
-        self._tried: OnTried = self._acquired  # called at the end of the present try
-        self._try_ends_us = self._round_ends_us = 0
-        self._try_us = self._try_wall_us = 0  # when the try began
-        self._era = 0  # counts abandoned requests: replies of an earlier era are ignored
-        self._reads = False  # the request under way is a read
-        self._guarded_us = -1  # end of the round for which a timeout is set
-        # Start of the round's retry ticker: the end of the first try.
-        self._ticking_us = -1
-        self._nap: tuple[Timer, Then] | None = None
-        self._naps = 0  # number of pauses so far
+        # What an acknowledged but undelivered write makes this candidate observe, used while the
+        # reply is not awaited.
+        self._foretold: Observed | None = None
+        self._before = self._lease_state  # what that write replaced
+        self._attempt = Attempt(self._acquired, 0, 0, 0)
+        self._pause: Pause | None = None
         self._refusal = ""  # the last reply's message, if it refused the lease
         self._on_new_leader = on_new_leader
 
@@ -197,28 +140,39 @@ class LeaderElector:
         """True if the last read succeeded: otherwise there is nothing to release (leaselock.go: a
         failed read leaves no record).
         """
-        return self._stored is not None
+        return self._lease_state.lease is not None
 
     @property
     def _asks(self) -> bool:
         """True during a try, False during the pause after one."""
-        return self._nap is None and self._over is not None and not self._over.done
+        return self._state is ACQUIRING or self._state is RENEWING
+
+    @property
+    def _stopping(self) -> bool:
+        return self._stop_cause is not None
+
+    def _move(self, state: ElectionState) -> None:
+        self._state = TRANSITIONS.move(self._state, state)
 
     def stop(self) -> None:
         """Cancel: `run` returns soon, and releases the lease first if the options request it."""
-        self._stopping, self._stopped_by = True, self._ctx.kernel.cause
+        self._stop_cause = self._ctx.kernel.cause
         foretold, self._foretold = self._foretold, None
         if foretold is not None and not self._calls.over():
             self._foretold = foretold
-            self._calls.plan()  # the plan calls `_tried`, which ends the pause
+            self._calls.plan()  # the plan ends the try, and so the pause
             return
-        nap, self._nap = self._nap, None
-        if nap is not None:
-            nap[0].cancel()
-            self._ctx.call_later_us(0, nap[1])
+        if (pause := self._end_pause()) is not None:
+            self._attempt.abandoned = True
+            self._ctx.call_later_us(0, pause.then)
         elif self._asks:
             self._abandon()
-            self._ctx.call_later_us(0, lambda _: self._tried(False))
+            self._ctx.call_later_us(0, self._fail)
+
+    def _fail(self, _: Any) -> None:
+        """End the abandoned try, unless its round has ended at the same instant."""
+        if self._asks:
+            self._attempt.tried(False)
 
     def announce(self, recorder: EventRecorder) -> None:
         """Record an event that this candidate has become leader for each object that holds the
@@ -228,9 +182,9 @@ class LeaderElector:
             recorder.event(lock, "Normal", "LeaderElection", f"{self.identity} became leader")
 
     def _locks(self) -> list[Obj]:
-        assert self._stored is not None
+        assert self._lease_state.lease is not None
         kind = self._client.scheme.resource("leases")
-        return [{**self._stored, "apiVersion": kind.api_version, "kind": kind.kind}]
+        return [{**self._lease_state.lease, "apiVersion": kind.api_version, "kind": kind.kind}]
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Become leader, run `lead` as a task, and return when leadership is lost or `stop` has
@@ -244,7 +198,9 @@ class LeaderElector:
         if task.trio_task is not None:
             self._ctx.kernel.cancel(task)
         if self._options.release_on_cancel and self.leading and self._has_read:
+            self._move(RELEASING)
             await self._release()
+        self._move(ENDED)
 
     async def _phase(self, why: str, begin: Then) -> bool:
         """Run one phase: `begin` and the callbacks that follow from it, until `_end` is called."""
@@ -252,11 +208,12 @@ class LeaderElector:
         begin(None)
         outcome = bool(await self._over.wait())
         if self._stopping:  # the stop may come between two callbacks, too
-            self._ctx.kernel.follow(self._stopped_by or self._ctx.kernel.cause)
+            self._ctx.kernel.follow(self._stop_cause or self._ctx.kernel.cause)
         return outcome
 
-    def _end(self, outcome: bool) -> None:
+    def _end(self, outcome: bool, state: ElectionState) -> None:
         assert self._over is not None
+        self._move(state)
         self._over.set(outcome)
 
     def _acquire(self, _: Any) -> None:
@@ -264,17 +221,18 @@ class LeaderElector:
         succeeds (True) or `stop` is called (False).
         """
         if self._stopping:
-            self._end(False)
+            self._end(False, ENDED)
         else:
+            self._move(ACQUIRING)
             # No limit for the try: each request has its own timeout.
             self._try(NEVER_US, self._acquired)
 
     def _acquired(self, done: bool) -> None:
         if done:
-            self._end(True)
+            self._end(True, HOLDING)
             return
         stretched = self._options.retry_period_us * (1 + JITTER * self._random.random())
-        self._pause(int(stretched), self._acquire)
+        self._wait(int(stretched), self._acquire, WAITING)
 
     def _renew(self, _: Any) -> None:
         """One round: try at once and then at each tick of the retry period, for renew_deadline at
@@ -283,95 +241,109 @@ class LeaderElector:
         The phase ends with True if a round failed, with False after `stop`.
         """
         if self._stopping:
-            self._end(False)
+            self._end(False, STEPPING_DOWN)
             return
-        self._round_ends_us = self._ctx.now_us() + self._options.renew_deadline_us
-        self._ticking_us = -1
-        self._try(self._options.renew_deadline_us, self._renewed)
+        self._move(RENEWING)
+        limit_us = self._options.renew_deadline_us
+        self._try(limit_us, self._renewed, Round(self._ctx.now_us() + limit_us))
 
     def _renewed(self, done: bool) -> None:
         period_us = self._options.retry_period_us
         if done:
-            self._pause(period_us, self._renew)
+            self._wait(period_us, self._renew, HOLDING)
             return
+        present = self._attempt.round
+        assert present is not None
         now_us = self._ctx.now_us()
-        self._ticking_us = now_us if self._ticking_us < 0 else self._ticking_us
+        present.ticking_us = now_us if present.ticking_us < 0 else present.ticking_us
         self._guard()
-        tick_us = now_us + period_us - (now_us - self._ticking_us) % period_us
-        self._pause(min(tick_us, self._round_ends_us) - now_us, self._renew_again)
+        tick_us = now_us + period_us - (now_us - present.ticking_us) % period_us
+        self._wait(min(tick_us, present.ends_us) - now_us, self._renew_again, RETRYING)
 
     def _renew_again(self, _: Any) -> None:
-        left_us = self._round_ends_us - self._ctx.now_us()
+        present = self._attempt.round
+        assert present is not None
+        left_us = present.ends_us - self._ctx.now_us()
         if self._stopping or left_us <= 0:
-            self._end(True)
+            self._end(True, STEPPING_DOWN)
         else:
-            self._try(left_us, self._renewed)
+            self._move(RENEWING)
+            self._try(left_us, self._renewed, present)
 
     def _guard(self) -> None:
         """End this round in time, even if its request gets no reply."""
-        ends_us = self._round_ends_us
-        if self._tried == self._renewed and self._guarded_us != ends_us:
-            self._guarded_us = ends_us
-            kernel, left_us = self._ctx.kernel, max(0, ends_us - self._ctx.now_us())
-            kernel.call_at(kernel.now_us + self._ctx.clock.real_us(left_us), self._check_time, ends_us)
+        present = self._attempt.round
+        if present is not None and not present.guarded:
+            present.guarded = True
+            kernel, left_us = self._ctx.kernel, max(0, present.ends_us - self._ctx.now_us())
+            kernel.call_at(kernel.now_us + self._ctx.clock.real_us(left_us), self._check_time, present)
 
-    def _check_time(self, ends_us: int) -> None:
+    def _check_time(self, guarded: Round) -> None:
         """End the round unless it is over; if it is over there is nothing to do, which costs a slow
         process no time.
         """
-        if ends_us == self._round_ends_us and self._asks:
-            self._ctx.run(self._out_of_time, ends_us)
+        if guarded is self._attempt.round and self._asks:
+            self._ctx.run(self._out_of_time, guarded)
 
-    def _out_of_time(self, ends_us: int) -> None:
-        if ends_us == self._round_ends_us and self._asks:
+    def _out_of_time(self, guarded: Round) -> None:
+        if guarded is self._attempt.round and self._asks:
             self._abandon()
-            self._end(True)
+            self._end(True, STEPPING_DOWN)
 
     def _abandon(self) -> None:
         """Ignore the reply to the request under way."""
-        self._era += 1
-        if self._reads:
+        self._attempt.abandoned = True
+        if self._attempt.reads:
             self._lose_read()
 
     def _lose_read(self) -> None:
-        self._stored = None
+        self._lease_state.lease = None
 
-    def _pause(self, duration_us: int, then: Then) -> None:
+    def _wait(self, duration_us: int, then: Then, state: ElectionState) -> None:
         """Continue with `then` after this time, or when `stop` is called."""
+        self._move(state)
         if self._stopping:
             then(None)
         else:
             self._sleep(max(0, duration_us), then)
 
     def _sleep(self, duration_us: int, then: Then) -> None:
-        self._naps += 1
-        self._nap = self._ctx.timer_us(duration_us, self._wake, self._naps), then
+        self._pause = pause = Pause(then)
+        pause.timer = self._ctx.timer_us(duration_us, self._wake, pause)
 
-    def _wake(self, number: int) -> None:
-        if self._nap is None or number != self._naps:
+    def _end_pause(self) -> Pause | None:
+        """End the present pause early, and return it; None if there is none."""
+        pause, self._pause = self._pause, None
+        if pause is not None and pause.timer is not None:
+            pause.timer.cancel()
+        return pause
+
+    def _wake(self, pause: Pause) -> None:
+        if pause is not self._pause:
             return  # the pause ended while this process was paused
         if self._foretold is not None and not self._calls.over():
             return  # the reply is awaited after all
         self._foretold = None
-        then, self._nap = self._nap[1], None
-        then(None)
+        self._pause = None
+        pause.then(None)
 
     # --- one try ----------------------------------------------------------------------------------
 
-    def _try(self, limit_us: int, tried: OnTried) -> None:
+    def _try(self, limit_us: int, tried: OnTried, present: Round | None = None) -> None:
         """Read the record and write this candidate into it if it may, within `limit_us`; `tried` is
         called with the success.
+
+        present: the round of renewals that the try belongs to
         """
-        self._begin_try(limit_us, tried)
-        if tried == self._renewed and self._left_us() > 0:
+        self._begin_try(limit_us, tried, present)
+        if present is not None and self._left_us() > 0:
             self._read_and_renew()
         else:
             self._ask(self._request_read, self._read, LOOK, reads=True)
 
-    def _begin_try(self, limit_us: int, tried: OnTried) -> None:
-        self._tried = tried
-        self._try_us, self._try_wall_us = self._ctx.now_us(), self._ctx.wall_us()
-        self._try_ends_us = self._try_us + limit_us
+    def _begin_try(self, limit_us: int, tried: OnTried, present: Round | None = None) -> None:
+        now_us = self._ctx.now_us()
+        self._attempt = Attempt(tried, now_us, self._ctx.wall_us(), now_us + limit_us, present)
 
     def _read_and_renew(self) -> None:
         """Read the record and renew its time, if this candidate holds it."""
@@ -382,15 +354,14 @@ class LeaderElector:
             (self._renew_lease, self._request_write, self._awaited(self._wrote)),
             self._renewed_at,
             self._options.timeout_us,
-            self._try_ends_us + kernel_us,
+            self._attempt.ends_us + kernel_us,
             self._undo,
         ):
-            self._reads = True
+            self._attempt.reads = True
 
     def _undo(self) -> None:
         """Restore the state before the read, because the call continues with the read unanswered."""
-        self._held, self._stored, self._written, self._written_us = self._before
-        self._foretold = None
+        self._lease_state, self._foretold = self._before, None
 
     def _compose(self, held: Item, at_us: int) -> bool:
         """Do what `_read` and `_write` do, at that time of the kernel's clock."""
@@ -398,22 +369,23 @@ class LeaderElector:
         spec = lease["spec"]
         if holder_of(spec) != self.identity:
             return False
-        raw, observed = record_of(spec), self._observed
-        if self._raw != raw:
-            observed = Observed(spec, ctx.now_us() + at_us - ctx.kernel.now_us)
-        self._foretold = raw, observed
-        self._before = self._held, self._stored, self._written, self._written_us
-        self._held, self._stored = held, lease
-        self._written_us = self._try_wall_us
-        self._written = claimed(spec, self.identity, self._options.lease_duration_us, self._try_wall_us)
+        form, observed = record_of(spec), self._observed
+        if observed.form != form:
+            observed = Observed(spec, ctx.now_us() + at_us - ctx.kernel.now_us, form)
+        self._foretold, self._before = observed, self._lease_state
+        wall_us = self._attempt.wall_us
+        written = claimed(spec, self.identity, self._options.lease_duration_us, wall_us)
+        self._lease_state = LeaseState(held, lease, written, wall_us)
         return True
 
     def _renewed_at(self, item: Item, at_us: int) -> None:
         """The renewal is committed and its reply arrives at `at_us`: plan the next round now."""
         assert self._foretold is not None
-        self._stored, self._raw = item.obj, self._foretold[0]
+        state = self._lease_state
+        state.lease = item.obj
         wait_us = at_us - self._ctx.kernel.now_us
-        self._observed = Observed(self._written, self._ctx.now_us() + wait_us)
+        self._observed = Observed(state.written, self._ctx.now_us() + wait_us, self._foretold.form)
+        self._move(HOLDING)
         self._sleep(wait_us + self._options.retry_period_us, self._renew)
 
     def _request_read(self) -> Request:
@@ -423,38 +395,38 @@ class LeaderElector:
 
     def _read(self, reply: Reply) -> None:
         self._foretold = None
+        state = self._lease_state
         if not reply.ok:
-            self._stored = None
+            state.lease = None
             if reply.reason == "NotFound":
                 self._create()
             else:
-                self._tried(False)
+                self._attempt.tried(False)
             return
-        self._held = reply.item
-        self._stored = lease = reply.obj
+        state.item = reply.item
+        state.lease = lease = reply.obj
         spec: Mapping[str, Any] = lease.get("spec") or {}
         self._weigh(spec, record_of(spec))
 
-    def _weigh(self, spec: Mapping[str, Any], raw: Any) -> None:
-        """Decide by the record that was read; `raw`: its form for comparison with the previous
+    def _weigh(self, spec: Mapping[str, Any], form: Any) -> None:
+        """Decide by the record that was read; `form`: its form for comparison with the previous
         read.
         """
-        if self._raw != raw:
-            self._raw = raw
-            self._observe(spec)
-        options, ctx = self._options, self._ctx
-        if not decide(self._observed, self.identity, options.lease_duration_us, self._try_us):
-            self._tried(False)
+        if self._observed.form != form:
+            self._observe(spec, form)
+        options, ctx, attempt = self._options, self._ctx, self._attempt
+        if not decide(self._observed, self.identity, options.lease_duration_us, attempt.begun_us):
+            attempt.tried(False)
             return
         holder = holder_of(self._observed.spec)
         if holder not in ("", self.identity):
             self._note("take-over", holder.partition("_")[0], holder)
-        elif not holder and self._held is not None and self._held.cause:
-            ctx.kernel.follow(self._held.cause)  # the previous leader released it
-        self._write(claimed(spec, self.identity, options.lease_duration_us, self._try_wall_us))
+        elif not holder and (item := self._lease_state.item) is not None and item.cause:
+            ctx.kernel.follow(item.cause)  # the previous leader released it
+        self._write(claimed(spec, self.identity, options.lease_duration_us, attempt.wall_us))
 
     def _create(self) -> None:
-        spec = claimed({}, self.identity, self._options.lease_duration_us, self._try_wall_us)
+        spec = claimed({}, self.identity, self._options.lease_duration_us, self._attempt.wall_us)
         spec["leaseTransitions"] = 0
         self._create_record(spec)
 
@@ -470,55 +442,57 @@ class LeaderElector:
             "metadata": {"name": name, "namespace": namespace},
             "spec": spec,
         }
-        self._written = spec
+        self._lease_state.written = spec
         self._ask(lambda: self._client.request("create", "leases", namespace, body=lease), self._wrote)
 
     def _write(self, spec: Obj) -> None:
-        self._written, self._written_us = spec, self._try_wall_us
+        state = self._lease_state
+        state.written, state.written_us = spec, self._attempt.wall_us
         renews = holder_of(spec) == self.identity
         self._ask(self._request_write, self._wrote, self._renew_lease if renews else None)
 
     def _request_write(self) -> Request:
         self._guard()
-        assert self._stored is not None
+        state = self._lease_state
+        assert state.lease is not None
         namespace, name = self._lease
         return self._client.request(
             "update",
             "leases",
             namespace,
             name,
-            body={**self._stored, "spec": self._written},
+            body={**state.lease, "spec": state.written},
             purpose=Purpose.ELECTION,
         )
 
     def _renew_lease(self, way: Any) -> tuple[Item, int] | None:
         """Renew through the server's fast path, if nothing but the time is new."""
         served: tuple[Item, int] | None = None
-        if self._held is not None:
-            served = way.renew(self._held, self._written, self._written_us)
+        state = self._lease_state
+        if state.item is not None:
+            served = way.renew(state.item, state.written, state.written_us)
         return served
 
     def _wrote(self, reply: Reply) -> None:
         foretold, self._foretold = self._foretold, None
         if foretold is not None:  # the state before this reply
-            self._raw, self._observed = foretold
-        nap, self._nap = self._nap, None
-        if nap is not None:
-            nap[0].cancel()
+            self._observed = foretold
+        if self._end_pause() is not None:
+            self._move(RENEWING)
         if reply.ok:
-            self._stored = reply.obj
-            self._observe(self._written)
-        self._tried(reply.ok)
+            self._lease_state.lease = reply.obj
+            self._observe(self._lease_state.written, self._observed.form)
+        self._attempt.tried(reply.ok)
 
     async def _release(self) -> None:
         done = self._ctx.future("the release of the lease")
         self._begin_try(self._options.timeout_us, done.set)
-        self._write(released(self._observed.spec, self._try_wall_us))
+        self._write(released(self._observed.spec, self._attempt.wall_us))
         await done.wait()
 
-    def _observe(self, spec: Mapping[str, Any]) -> None:
+    def _observe(self, spec: Mapping[str, Any], form: Any) -> None:
         before = self.leader
-        self._observed = Observed(spec, self._ctx.now_us())
+        self._observed = Observed(spec, self._ctx.now_us(), form)
         if self._on_new_leader is not None and self.leader != before:
             self._on_new_leader(self.leader)
 
@@ -531,7 +505,8 @@ class LeaderElector:
         renewed = self._observed.spec.get("renewTime")
         if renewed:  # by the clock of its holder, perhaps long before this candidate read it
             since_us = min(since_us, ctx.now_us() - (ctx.wall_us() - parse_time(renewed)))
-        cause = 0 if self._held is None else self._held.cause
+        item = self._lease_state.item
+        cause = 0 if item is None else item.cause
         # An elector's identity is its host name and a suffix after "_"; an identity without "_" was
         # written by hand, so no fault of a host kept its holder from renewing.
         if "_" in holder_of(self._observed.spec) or not cause:
@@ -545,7 +520,7 @@ class LeaderElector:
         serve: Callable[[Any], tuple[Item, int] | None] | None = None,
         reads: bool = False,
     ) -> None:
-        self._reads = reads
+        self._attempt.reads = reads
         left_us = self._left_us()
         if left_us <= 0:
             on_reply(Reply(0, lost="Timeout"))
@@ -556,13 +531,13 @@ class LeaderElector:
 
     def _left_us(self) -> int:
         """The time that a request of the present try may take."""
-        return min(self._try_ends_us - self._ctx.now_us(), self._options.timeout_us)
+        return min(self._attempt.ends_us - self._ctx.now_us(), self._options.timeout_us)
 
     def _awaited(self, on_reply: OnReply) -> OnReply:
-        era = self._era
+        attempt = self._attempt
 
         def take(reply: Reply) -> None:
-            if era == self._era:
+            if not attempt.abandoned:
                 self._note_refusal(reply)
                 on_reply(reply)
 

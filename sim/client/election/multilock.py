@@ -22,7 +22,9 @@ from typing import Any
 
 from sim.api.types import Obj, Reply, Request
 from sim.client.client import Client
-from sim.client.election.elector import ElectionOptions, LeaderElector, OnTried, holder_of
+from sim.client.election.elector import ElectionOptions, LeaderElector
+from sim.client.election.record import holder_of
+from sim.client.election.states import OnTried, Round
 from sim.kernel import Context
 from sim.units import format_micro_time, format_time, parse_time
 
@@ -108,8 +110,8 @@ class MultiElector(LeaderElector):
 
     # --- reading both -----------------------------------------------------------------------------
 
-    def _try(self, limit_us: int, tried: OnTried) -> None:
-        self._begin_try(limit_us, tried)
+    def _try(self, limit_us: int, tried: OnTried, present: Round | None = None) -> None:
+        self._begin_try(limit_us, tried, present)
         self._asks_primary = True
         self._ask(self._request_primary, self._read_primary, reads=True)
 
@@ -134,28 +136,28 @@ class MultiElector(LeaderElector):
             self._text = (self._primary["metadata"].get("annotations") or {}).get(self._annotation, "")
             record = spec_of(self._text)
         if record is None:
-            self._tried(False)
+            self._attempt.tried(False)
             return
         self._record = record
         self._ask(self._request_read, self._read_secondary, reads=True)
 
     def _read_secondary(self, reply: Reply) -> None:
-        record = self._record
-        self._stored = None
+        record, state = self._record, self._lease_state
+        state.lease = None
         if reply.ok:
-            self._held, self._stored = reply.item, reply.obj
+            state.item, state.lease = reply.item, reply.obj
             spec: Mapping[str, Any] = reply.obj.get("spec") or {}
             if holder_of(spec) != holder_of(record):
                 record = {**record, "holderIdentity": self._unknown}
                 self._text = text_of(record)
             self._weigh(record, {"primary": self._text, "secondary": text_of(spec)})
         elif reply.reason != "NotFound":
-            self._tried(False)
+            self._attempt.tried(False)
         elif holder_of(record) == self.identity:
             self._create()
         else:
             # The holder is a candidate that knows only the annotation.
-            self._held = None
+            state.item = None
             self._weigh(record, {"primary": self._text})
 
     # --- writing both -----------------------------------------------------------------------------
@@ -176,7 +178,7 @@ class MultiElector(LeaderElector):
             if reply.ok:
                 self._primary = reply.obj
             elif reply.reason != "AlreadyExists":
-                self._tried(False)
+                self._attempt.tried(False)
                 return
             self._create_lease(spec)
 
@@ -184,7 +186,7 @@ class MultiElector(LeaderElector):
 
     def _write(self, spec: Obj) -> None:
         namespace, name = self._lease
-        self._written = spec
+        self._lease_state.written = spec
         meta = self._primary["metadata"]
         annotations = {**(meta.get("annotations") or {}), self._annotation: text_of(spec)}
         body = {**self._primary, "metadata": {**meta, "annotations": annotations}}
@@ -194,15 +196,15 @@ class MultiElector(LeaderElector):
                 self._primary = reply.obj
                 self._ask(self._request_read, self._write_secondary, reads=True)
             else:
-                self._tried(False)
+                self._attempt.tried(False)
 
         self._ask(lambda: self._client.request("update", self._resource, namespace, name, body=body), written)
 
     def _write_secondary(self, reply: Reply) -> None:
         if reply.reason == "NotFound":
-            self._create_lease(self._written)
+            self._create_lease(self._lease_state.written)
         elif reply.ok:
-            self._held, self._stored = reply.item, reply.obj
+            self._lease_state.item, self._lease_state.lease = reply.item, reply.obj
             self._ask(self._request_write, self._wrote)
         else:
-            self._tried(False)
+            self._attempt.tried(False)

@@ -2,7 +2,8 @@
 
 from random import Random
 
-from sim.client.election.elector import JITTER, ElectionOptions, Observed, decide
+from sim.client.election.elector import JITTER, ElectionOptions
+from sim.client.election.record import Observed, decide
 
 OPTIONS = ElectionOptions()
 

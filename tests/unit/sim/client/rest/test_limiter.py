@@ -1,4 +1,4 @@
-from sim.client.election.elector import Observed, claimed, decide
+from sim.client.election.record import Observed, claimed, decide
 from sim.client.events.correlator import Correlator
 from sim.client.rest.limiter import ItemExponential, TokenBucket, default_limiter
 
