@@ -17,8 +17,8 @@ from functools import lru_cache
 from typing import TypeVar
 
 from sim.api.admission.handled import VALIDATE, handlers
+from sim.api.refusals import Refusal
 from sim.api.store import Answer, Op
-from sim.api.verbs.call import Refusal
 from sim.kernel.meters import Meters
 from sim.units import SECOND
 

@@ -24,6 +24,7 @@ from actors.apiserver.storage_metering import count_cached_list, count_initial
 from sim import remembered
 from sim.api import status
 from sim.api.kinds import conversion as forms
+from sim.api.refusals import Refusal, Steps, bad_request, method_not_allowed, no_such_resource
 from sim.api.schema.kind import CONNECTING
 from sim.api.store import Page
 from sim.api.types import Reply, Request
@@ -33,17 +34,7 @@ from sim.api.verbs import delete as verbs_delete
 from sim.api.verbs import list as verbs_list
 from sim.api.verbs import single as verbs
 from sim.api.verbs import subresources as verbs_sub
-from sim.api.verbs.call import (
-    Call,
-    Refusal,
-    Registry,
-    Steps,
-    bad_dry_run,
-    bad_request,
-    is_true,
-    method_not_allowed,
-    no_such_resource,
-)
+from sim.api.verbs.call import Call, Registry, bad_dry_run, is_true
 from sim.api.watch.cache import WatchCache
 from sim.api.watch.cache_watch import CacheWatch
 from sim.options.gates import CHUNKING, DRY_RUN, REMAINING_COUNT

@@ -11,9 +11,9 @@ from actors.apiserver.handlers import Handlers
 from actors.apiserver.ports import writer_of
 from actors.apiserver.server import ApiServer
 from sim.api.audit.events import unstored
+from sim.api.refusals import Refusal, nested_too_deep
 from sim.api.store import Consult
 from sim.api.types import Reply, Request
-from sim.api.verbs.call import Refusal, nested_too_deep
 
 
 def ask(server: ApiServer, request: Request, *, audited: bool = True) -> Reply:

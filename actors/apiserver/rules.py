@@ -37,19 +37,20 @@ from sim.api.admission.webhooks.hooks import MUTATING, VALIDATING, is_exempt
 from sim.api.crd import objects as custom_objects
 from sim.api.crd.served import CustomResource
 from sim.api.generated_names import generated_name
-from sim.api.kinds.common.errors import Errors
 from sim.api.kinds.common.sent import as_judged, as_sent, with_differences
 from sim.api.kinds.conversion import form_of
 from sim.api.kinds.defaults import apply_defaults, with_gated_defaults
 from sim.api.kinds.validation import validate_create, validate_update
+from sim.api.refusals import Refusal, internal
 from sim.api.schema.json_text import go_quote
 from sim.api.schema.kind import CONNECTING
 from sim.api.schema.resource import Resource
 from sim.api.scheme.scheme import Scheme
 from sim.api.store import Answer, Change, Op, Page, Range
 from sim.api.types import Obj
+from sim.api.validation.errors import Errors
 from sim.api.verbs import custom as custom_verbs
-from sim.api.verbs.call import Call, Refusal, Rules, any_of, internal
+from sim.api.verbs.call import Call, Rules, any_of
 from sim.api.verbs.scale import scale_of
 from sim.kernel import Kernel
 

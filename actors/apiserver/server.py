@@ -66,11 +66,12 @@ from actors.apiserver.webhooks import Webhooks
 from sim.api import status
 from sim.api.audit.events import unstored
 from sim.api.auth.attributes import AccessAttributes, Opinion
+from sim.api.refusals import Refusal, Steps
 from sim.api.scheme.scheme import Scheme
 from sim.api.store import Answer, Consult, Consulted, Get, Op, Pause, Range, Unavailable
 from sim.api.types import Reply, Request, UserInfo
 from sim.api.unanswered import Unanswered
-from sim.api.verbs.call import REST, Call, Refusal, Steps
+from sim.api.verbs.call import REST, Call
 from sim.kernel import Context, Kernel, State
 from sim.units import MS, SECOND
 

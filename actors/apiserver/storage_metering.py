@@ -13,10 +13,10 @@ Quirk    the client counts the answer of a call as received only if the call fai
 
 from __future__ import annotations
 
+from sim.api.refusals import Steps
 from sim.api.schema.resource import Resource
 from sim.api.store import Answer, Delete, Get, Op, Page, Put, Range, Unavailable
 from sim.api.types import Reply
-from sim.api.verbs.call import Steps
 from sim.api.verbs.single import STORED_AS
 from sim.api.watch.cache_watch import CacheWatch
 from sim.kernel import Kernel

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 
 from actors.controllers.shared.shell import Env, run_workers
 from sim.api.auth.rbac.rules import Rule, rules_of
-from sim.api.kinds.common.metadata import matches
 from sim.api.objects import name_of
 from sim.api.types import Obj
+from sim.api.validation.metadata import matches
 from sim.options.gates import SERVER_SIDE_APPLY, enabled
 
 NAME = "clusterrole-aggregation"

@@ -20,10 +20,10 @@ from sim.api.auth.abac import Policy, PolicyError, read_policies
 from sim.api.auth.account_tokens import TokenRules
 from sim.api.auth.webhook_authorizer import RECEIVER as AUTHORIZATION
 from sim.api.auth.webhook_authorizer import WebhookSettings
-from sim.api.kinds.common.metadata import labels
 from sim.api.kinds.common.taints import taint_errors
 from sim.api.scheme.runtime_config import turned_off
 from sim.api.scheme.scheme import Scheme
+from sim.api.validation.metadata import labels
 from sim.app.audit.settings import read_settings
 from sim.app.receivers import Receiver, read_receiver
 from sim.errors import InputError, Problems, suggestion

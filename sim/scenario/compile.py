@@ -19,9 +19,9 @@ from typing import Any
 
 import msgspec
 
-from sim.api.kinds.common.metadata import labels
 from sim.api.scheme.scheme import Scheme
 from sim.api.selectors import SelectorError, parse_labels
+from sim.api.validation.metadata import labels
 from sim.errors import InputError, Problems, each_error
 from sim.ident import NAMES
 from sim.options.base import boolean, mapping, raw_option

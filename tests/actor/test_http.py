@@ -22,8 +22,9 @@ from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnec
 
 from actors.apiserver.handlers import Handlers
 from sim.api.auth.keys import SigningKey
+from sim.api.refusals import Steps
 from sim.api.types import UserInfo
-from sim.api.verbs.call import Call, Steps
+from sim.api.verbs.call import Call
 from sim.app.cluster import Cluster
 from sim.app.plain_plan import plain_nodes
 from sim.app.serving.front import make_front

@@ -1,7 +1,7 @@
 """The controller of CustomResourceDefinitions: names, conditions, and deletion of their objects.
 
 Turns changes of definitions into writes of their status, in the order of
-`sim.api.crd.definition_lifecycle`.  The deletion of a definition deletes all of its objects and
+`sim.api.kinds.apiextensions.custom_resource_definition.lifecycle`.  The deletion of a definition deletes all of its objects and
 then removes the finalizer.
 
 Holds: no work is scheduled while no definition changes.  All replicas decide the same; the later
@@ -28,12 +28,13 @@ from actors.apiserver.queue_metering import (
     count_retry,
     count_syncs,
 )
-from sim.api.crd import definition_lifecycle as life
-from sim.api.kinds import custom as custom_kinds
+from sim.api.crd import strategy as custom_kinds
+from sim.api.kinds.apiextensions.custom_resource_definition import lifecycle as life
+from sim.api.refusals import Refusal, Steps
 from sim.api.schema.resource import CUSTOM, Resource
 from sim.api.store import Answer, Change, Item, Page, Range
 from sim.api.types import CONFLICT, NOT_FOUND, Obj, Reply, Request, UserInfo
-from sim.api.verbs.call import Call, Refusal, Registry, Steps
+from sim.api.verbs.call import Call, Registry
 from sim.api.verbs.delete import DeleteOptions, delete_object
 from sim.kernel import Context
 from sim.units import SECOND, format_time

@@ -23,9 +23,9 @@ from actors.apiserver.ports import LocalStore, Server
 from sim.api.generated_names import new_uid
 from sim.api.kinds.apiserverinternal.encodings import Encoding, encodings, registered
 from sim.api.objects import labels_of
+from sim.api.refusals import Refusal
 from sim.api.store import Page, Range
 from sim.api.types import Obj, Reply, Request
-from sim.api.verbs.call import Refusal
 from sim.kernel import Context
 from sim.options.gates import IDENTITY, STORAGE_VERSIONS
 from sim.units import MINUTE, MS, SECOND, format_micro_time, format_time, parse_time

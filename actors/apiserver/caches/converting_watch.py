@@ -15,10 +15,10 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 
 from sim.api.kinds.conversion import shown_item
+from sim.api.refusals import Refusal
 from sim.api.schema.kind import Form
 from sim.api.store import Answer, Consult, Consulted, Op
 from sim.api.types import Obj, ServedWatch, WatchEvent
-from sim.api.verbs.call import Refusal
 
 Consulting = Callable[[Consult, Callable[[Consulted], None]], None]
 BATCH = 100  # events that are converted before they are passed on

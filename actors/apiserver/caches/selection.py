@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sim.api import selectors
+from sim.api.refusals import bad_request
 from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.api.verbs import list as verbs_list
-from sim.api.verbs.call import Call, bad_request
+from sim.api.verbs.call import Call
 
 
 @dataclass(frozen=True, slots=True)

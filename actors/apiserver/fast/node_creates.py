@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from sim.api.kinds.common import text
 from sim.api.ownership.field_sets import Tree, intern
 from sim.api.store import Managed
 from sim.api.types import Obj, Request
+from sim.api.validation import text
 from sim.ident import Names
 
 OWNER = frozenset(("apiVersion", "kind", "name", "uid"))

@@ -28,13 +28,13 @@ from actors.apiserver.fast.lease_updates import FastPathServer
 from actors.apiserver.ports import writer_of
 from actors.apiserver.rules import Reads, StoreView
 from sim.api.generated_names import generated_name, new_uid
-from sim.api.kinds.common import text
 from sim.api.kinds.core.pod.kind import CONTAINER_STATUS
 from sim.api.ownership import managed as ownership
 from sim.api.patch.strategic_merge import ORDER_PREFIX, without_nulls
 from sim.api.schema.resource import Resource
 from sim.api.store import Item, Managed
 from sim.api.types import Obj, Reply, Request
+from sim.api.validation import text
 from sim.api.verbs.call import Call, Registry
 from sim.api.verbs.subresources import BOUND, first_scheduled
 from sim.units import SECOND, format_time

@@ -18,9 +18,10 @@ from typing import NamedTuple
 
 from actors.apiserver.caches.watch_caches import Caches
 from actors.apiserver.handlers import Handlers
+from sim.api.refusals import Refusal, Steps, nested_too_deep
 from sim.api.store import Answer, Delete, Get, Item, Mismatch, Op, Put
 from sim.api.types import Reply, Request
-from sim.api.verbs.call import Call, Refusal, Steps, nested_too_deep
+from sim.api.verbs.call import Call
 
 
 class _Known(NamedTuple):

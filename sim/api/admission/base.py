@@ -13,10 +13,10 @@ import msgspec
 
 from sim.api import status
 from sim.api.auth.attributes import OpinionGiver
-from sim.api.kinds.common import text as problems_of
 from sim.api.schema.json_text import go_quote
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj, UserInfo
+from sim.api.validation import text as problems_of
 from sim.ident import Names
 
 

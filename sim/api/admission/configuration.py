@@ -29,8 +29,8 @@ from sim.api.admission.plugins.pod_security import (
 from sim.api.admission.plugins.pod_security_standards import LEVELS
 from sim.api.admission.plugins.pod_tolerations import TolerationLimits
 from sim.api.admission.quota import LimitedResource
-from sim.api.kinds.common import text
 from sim.api.types import Obj
+from sim.api.validation import text
 from sim.errors import suggestion_or_all
 from sim.ident import Names
 from sim.units import MS, SECOND

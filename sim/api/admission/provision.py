@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from sim.api.refusals import Refusal
 from sim.api.store import Answer, Op
 from sim.api.types import CONFLICT, Request, UserInfo
-from sim.api.verbs.call import Call, Refusal
+from sim.api.verbs.call import Call
 from sim.api.verbs.single import create_object
 
 

@@ -25,10 +25,11 @@ from sim.api.admission.quota import (
     uncovered_scopes,
 )
 from sim.api.ownership import managed as ownership
+from sim.api.refusals import internal
 from sim.api.schema.quota_use import Amounts, texts_of
 from sim.api.store import Answer, Get, Item, Op, Put
 from sim.api.types import Obj
-from sim.api.verbs.call import Call, found, internal, written
+from sim.api.verbs.call import Call, found, written
 
 Charge = Generator[Op, Answer, None]
 

@@ -22,9 +22,9 @@ import msgspec
 
 from sim.api.auth.attributes import AccessAttributes
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common.errors import Errors, FieldError, invalid, required, unsupported
-from sim.api.kinds.common.text import subdomain
 from sim.api.types import UserInfo
+from sim.api.validation.errors import Errors, FieldError, invalid, required, unsupported
+from sim.api.validation.text import subdomain
 from sim.ident import Names
 
 GROUP, VERSION, KIND = "audit", "v1", "Policy"

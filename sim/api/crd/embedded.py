@@ -11,10 +11,10 @@ import msgspec
 
 from sim.api.crd.structural import Structural
 from sim.api.go.printing import ANY, GoValue
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import REQUIRED, Errors, FieldError, invalid
-from sim.api.kinds.common.metadata import object_meta
 from sim.api.types import Json, Obj
+from sim.api.validation import text
+from sim.api.validation.errors import REQUIRED, Errors, FieldError, invalid
+from sim.api.validation.metadata import object_meta
 
 
 def embedded_errors(schema: Structural, value: Json, at: str, embedded: bool, errors: Errors) -> None:

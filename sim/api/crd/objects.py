@@ -1,14 +1,12 @@
-"""Custom resources: decoding of bodies, conversion between versions, validation.
+"""Custom resources: the shape of their schema, conversion between versions, validation.
 
-A request body becomes an object by its definition's schema; a stored object becomes one of the
-requested version; a new or changed one is validated into field errors.
+A value becomes an object by its definition's schema; a stored object becomes one of the requested
+version; a new or changed one is validated into field errors.
 
-Holds: every decoded or stored object is pruned, defaulted and has well-typed metadata; warnings are
-sent even if the request is refused.
+Holds: every shaped or stored object is pruned, defaulted and has well-typed metadata.
 
 Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go
-         (unstructuredNegotiatedSerializer, unstructuredSchemaCoercer,
-         crdConversionRESTOptionsGetter), pkg/registry/customresource/validator.go.
+         (crdConversionRESTOptionsGetter), pkg/registry/customresource/validator.go.
          Webhooks convert in `conversion_webhook`.
 """
 
@@ -33,86 +31,22 @@ from sim.api.crd.structural_values import (
     without_nulls,
 )
 from sim.api.go.printing import ANY, GoValue
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import REQUIRED, TOO_LONG, TOO_MANY, Errors, WrongType, duplicate, invalid
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.memo import IdentityMemo
 from sim.api.patch.strategic_merge import go_print
-from sim.api.schema import field_validation as fieldvalidation
-from sim.api.schema.decoding import lines_of
-from sim.api.schema.field_validation import IGNORE, STRICT, duplicate_fields
-from sim.api.schema.json_text import VERSION_AND_KIND, go_quote, parse_noting_twice, plain, summarize
+from sim.api.refusals import internal
+from sim.api.schema.field_validation import duplicate_fields
+from sim.api.schema.json_text import go_quote, plain
 from sim.api.store import Answer, Consult, Consulted, Op
 from sim.api.types import Json, Obj
-from sim.api.verbs.call import Call, Refusal, bad_request, internal
+from sim.api.validation import text
+from sim.api.validation.errors import REQUIRED, TOO_LONG, TOO_MANY, Errors, WrongType, duplicate, invalid
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.pauses import paced, spent, weight_us
 
 Preparing = Generator[Op, Answer, Callable[[Obj], Obj]]
 
 
-# --- bodies ---------------------------------------------------------------------------------------
-
-
-def decode(call: Call, resource: CustomResource) -> Obj:
-    """The body of a POST or PUT as an object; validation judges its kind later."""
-    body: Json = call.request.body
-    raw = bytes(body or b"") if body is None or isinstance(body, bytes | bytearray) else None
-    value = body
-    if raw is not None:
-        try:
-            value = parse_noting_twice(raw.decode("utf-8", "replace"))
-        except ValueError as error:
-            raise _unrecognized(
-                resource, f"couldn't get version/kind; json parse error: {error}", raw
-            ) from None
-    shown = msgspec.json.encode(value) if raw is None else raw
-    value = _headed(resource, value, shown)
-    try:
-        obj, problems = shaped(resource, value)
-    except BadPart as error:
-        raise bad_request(f"{_cannot(resource)}{error}") from None
-    group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
-    directive, repeated = call.field_validation, call.request.repeated
-    if (repeated or problems) and directive == STRICT:
-        listed = [repeated, *problems] if repeated else problems
-        raise bad_request(f"{_cannot(resource)}strict decoding error: {', '.join(listed)}")
-    if directive != IGNORE:
-        call.warnings += [*lines_of(repeated), *problems]
-    if (group, version) != (resource.group, resource.version):
-        raise bad_request(
-            f"the API version in the data ({obj.get('apiVersion') or ''}) does not match the expected API version "
-            f"({resource.api_version})"
-        )
-    return obj
-
-
-def _cannot(resource: CustomResource) -> str:
-    return f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-
-
-def _unrecognized(resource: CustomResource, why: str, raw: bytes) -> Refusal:
-    return bad_request(
-        f"the object provided is unrecognized (must be of type {resource.kind}): {why} ({summarize(raw)})"
-    )
-
-
-def _headed(resource: CustomResource, value: Json, raw: bytes) -> Obj:
-    """The body, checked to have a kind."""
-    wrong = ""
-    if value is not None and not isinstance(value, dict):
-        wrong = f"json: cannot unmarshal {fieldvalidation.go_kind(value)} into Go value of type {VERSION_AND_KIND}"
-    for field in ("apiVersion", "kind") if not wrong and value else ():
-        given = value.get(field)
-        if given is not None and not isinstance(given, str):
-            kind = fieldvalidation.go_kind(given)
-            wrong = wrong or f"json: cannot unmarshal {kind} into Go struct field .{field} of type string"
-    if wrong:
-        raise _unrecognized(resource, f"couldn't get version/kind; json parse error: {wrong}", raw)
-    if not value or not value.get("kind"):
-        whole = raw.decode("utf-8", "replace")
-        raise _unrecognized(resource, f"Object 'Kind' is missing in '{whole}'", raw)
-    found: Obj = value
-    return found
+# --- shapes ---------------------------------------------------------------------------------------
 
 
 def shaped(resource: CustomResource, value: Obj) -> tuple[Obj, list[str]]:
@@ -138,33 +72,6 @@ def shaped(resource: CustomResource, value: Obj) -> tuple[Obj, list[str]]:
         unknown = [*unknown, *fields, *parts]
         obj = defaulted(structure, obj)
     return obj, problems + [f"unknown field {go_quote(path)}" for path in unknown]
-
-
-def conform(call: Call, resource: CustomResource, obj: Json) -> tuple[Obj, list[str], str]:
-    """The result of a patch in stored form, its unknown fields, and why it is not an object ("" if
-    it is).
-    """
-    if not isinstance(obj, dict):
-        return (
-            {},
-            [],
-            f"json: cannot unmarshal {fieldvalidation.go_kind(obj)} into Go value of type map[string]interface {{}}",
-        )
-    kind, version = obj.get("kind"), obj.get("apiVersion")
-    if not isinstance(kind, str) or not kind:
-        return {}, [], "Object 'Kind' is missing"
-    if version is not None and not isinstance(version, str):
-        return {}, [], "apiVersion must be a string"
-    try:
-        made, problems = shaped(resource, obj)
-    except BadPart as error:
-        return {}, [], str(error)
-    if not version:
-        text_of = "Object 'apiVersion' is missing in 'object has no apiVersion field'"
-        raise Refusal(
-            500, "InternalError", f"Internal error occurred: {text_of}", {"causes": [{"message": text_of}]}
-        )
-    return made, problems, ""
 
 
 def with_defaults(resource: CustomResource, obj: Obj) -> Obj:

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sim.api.crd import strategy as custom_kinds
 from sim.api.crd.structural import Structural, ownership_node, structural
 from sim.api.crd.versions import version_order
-from sim.api.kinds import custom as custom_kinds
 from sim.api.memo import IdentityMemo
 from sim.api.schema.field_schemas import SchemaNode
 from sim.api.schema.resource import CUSTOM, CUSTOM_WITH_STATUS, Resource, Subresource

@@ -21,7 +21,11 @@ from msgspec.structs import replace
 from sim.api.crd.formats import has_form, is_supported
 from sim.api.crd.regexes import BadPattern, Budget, TooMuchWork, compile_pattern
 from sim.api.go.printing import ANY, GoValue, go_float, shown
-from sim.api.kinds.common.errors import (
+from sim.api.memo import IdentityMemo
+from sim.api.patch.json_patches import equal
+from sim.api.schema.json_text import go_quote
+from sim.api.types import Json, Obj
+from sim.api.validation.errors import (
     INVALID,
     TOO_LONG,
     Errors,
@@ -31,10 +35,6 @@ from sim.api.kinds.common.errors import (
     too_many,
     unsupported,
 )
-from sim.api.memo import IdentityMemo
-from sim.api.patch.json_patches import equal
-from sim.api.schema.json_text import go_quote
-from sim.api.types import Json, Obj
 from sim.pauses import spent
 
 # The bounds of one reply: a body of megabytes can hold a great many errors.

@@ -19,11 +19,11 @@ from msgspec.structs import replace
 
 from sim.api.crd import objects as custom_objects
 from sim.api.crd.served import CustomResource
+from sim.api.refusals import Refusal, Steps
 from sim.api.schema.kind import Form
 from sim.api.schema.resource import Resource
 from sim.api.store import Answer, Item, Mismatch, Page, Put
 from sim.api.types import Obj, Reply, ServedWatch, WatchEvent
-from sim.api.verbs.call import Refusal, Steps
 from sim.ident import Names
 
 

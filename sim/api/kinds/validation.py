@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, FieldError
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.gated_rules import CHANGE_RULES, gated_errors
 from sim.api.objects import get_in
 from sim.api.schema.kind import NOTHING, Kind
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, FieldError
+from sim.api.validation.metadata import object_meta, object_meta_update
 
 __all__ = ["FieldError", "validate_create", "validate_update"]
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from sim.api.crd.openapi import name_of
 from sim.api.crd.served import CustomResource
+from sim.api.openapi.custom_schemas import name_of
 from sim.api.openapi.operations import (
     ACCEPTED,
     CREATED,

@@ -14,19 +14,19 @@ from typing import Any
 
 import msgspec
 
-from sim.api.crd.openapi import schemas
 from sim.api.crd.served import CustomResource, Served
 from sim.api.go.escapes import escaped
 from sim.api.openapi import protobuf_v3
 from sim.api.openapi.custom_paths import custom_paths
+from sim.api.openapi.custom_schemas import schemas
 from sim.api.openapi.operations import SECURITY, SECURITY_V3, newer
 from sim.api.openapi.order import sorted_maps
 from sim.api.openapi.paths import documents, paths_of
 from sim.api.openapi.schemas import V2, V3, definition_v2, definition_v3, without_enums
 from sim.api.schema.field_schemas import META, definitions, raw_definition
+from sim.api.schema.groups import FIRST_GROUP
 from sim.api.schema.resource import Resource
 from sim.api.scheme.discovery import fixed_versions
-from sim.api.scheme.groups import FIRST_GROUP
 from sim.api.scheme.scheme import Scheme
 from sim.ident import Names
 

@@ -123,7 +123,7 @@ PrepareUpdate = Callable[[Obj, Obj, Names], Obj]
 Stamp = Callable[[Obj, Obj | None, UserInfo, str], Obj]
 Cells = list[Any]
 MakeCells = Callable[[Obj, int, Names], Cells]
-# `sim.api.kinds.common.errors.Errors`, which this module does not import: messages are not its
+# `sim.api.validation.errors.Errors`, which this module does not import: messages are not its
 # concern.
 Create = Callable[[Obj], list[Any]]
 Update = Callable[[Obj, Obj], list[Any]]

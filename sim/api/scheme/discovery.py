@@ -19,13 +19,13 @@ from sim.api.aggregation.delegation import (
     Listed,
     merged_groups,
 )
-from sim.api.schema.resource import Resource
-from sim.api.scheme.groups import (
+from sim.api.schema.groups import (
     DEFAULT_VERSION_PRIORITY,
     FIRST_GROUP,
     GROUP_PRIORITIES,
     VERSION_PRIORITIES,
 )
+from sim.api.schema.resource import Resource
 from sim.api.scheme.scheme import Scheme
 
 Body = dict[str, Any]

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from sim.api.kinds.registry import ROWS
-from sim.api.scheme.groups import FIRST_GROUP
+from sim.api.schema.groups import FIRST_GROUP
 from sim.ident import Names
 
 Key = tuple[str, str, str]  # group, version, plural

@@ -9,8 +9,9 @@ Mirrors  kubernetes v1.25 apiserver pkg/registry/rest/{create,update}.go,
 from __future__ import annotations
 
 from sim.api.objects import with_metadata
+from sim.api.refusals import Refusal, internal
 from sim.api.types import Obj
-from sim.api.verbs.call import Call, Refusal, check_namespace, internal, parse_revision
+from sim.api.verbs.call import Call, check_namespace, parse_revision
 from sim.units import parse_unsigned
 
 

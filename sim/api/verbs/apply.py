@@ -30,24 +30,14 @@ from sim.api.ownership.differences import bound, own_address
 from sim.api.ownership.field_sets import NOTHING, Tree
 from sim.api.ownership.managed import misfit
 from sim.api.ownership.typed_values import name_errors, type_errors
+from sim.api.refusals import Refusal, Steps, bad_request, internal
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.resource import Resource
 from sim.api.store import Get, Item
 from sim.api.types import Json, Obj
 from sim.api.verbs import single as verbs
 from sim.api.verbs.body import subresource_kind
-from sim.api.verbs.call import (
-    Call,
-    Refusal,
-    Steps,
-    any_of,
-    bad_request,
-    check_name,
-    found,
-    internal,
-    parse_revision,
-    read_patch,
-)
+from sim.api.verbs.call import Call, any_of, check_name, found, parse_revision, read_patch
 from sim.api.verbs.single import (
     Record,
     create_object,

@@ -14,16 +14,17 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
-from sim.api.crd import objects as custom_objects
 from sim.api.crd.served import CustomResource
 from sim.api.raw_text import with_text
+from sim.api.refusals import Refusal, bad_request
 from sim.api.schema import decoding
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.json_text import TooLargeNumber, go_quote, parse, parse_noting_twice, plain
 from sim.api.schema.resource import Resource
 from sim.api.status import invalid
 from sim.api.types import Json, Obj
-from sim.api.verbs.call import Call, Refusal, bad_request
+from sim.api.verbs import custom_body
+from sim.api.verbs.call import Call
 from sim.ident import Names
 
 
@@ -74,7 +75,7 @@ def body_kind(call: Call) -> Resource:
 def decode(call: Call, resource: Resource) -> Obj:
     """The body of a POST or PUT as an object of the resource's kind."""
     if isinstance(resource, CustomResource):
-        return custom_objects.decode(call, resource)
+        return custom_body.decode(call, resource)
     body: Json = call.request.body
     if resource.kind == "Eviction":
         body = _newer_eviction(resource, body)
@@ -146,7 +147,7 @@ def conform(call: Call, resource: Resource, obj: Obj, patched: Patched) -> Obj:
     """The result of a patch, well-typed and of the resource's kind."""
     directive = call.field_validation
     if isinstance(resource, CustomResource):
-        made, problems, wrong = custom_objects.conform(call, resource, obj)
+        made, problems, wrong = custom_body.conform(resource, obj)
     elif not patched.converted and isinstance(obj, dict) and not obj.get("apiVersion"):
         return _unversioned(call, obj, patched)
     else:

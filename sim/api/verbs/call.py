@@ -25,9 +25,9 @@ from sim.api.auth.authenticator import Authenticator
 from sim.api.auth.chain import UserRules
 from sim.api.auth.web_tokens import Sign, digest_token
 from sim.api.counting import Counting, uncounted
-from sim.api.kinds.common.errors import UNSUPPORTED, FieldError
 from sim.api.kinds.core.component_status import Probed
 from sim.api.ownership.managed import Writer
+from sim.api.refusals import Refusal, bad_request, internal
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.json_text import go_quote, parse
 from sim.api.schema.resource import Resource
@@ -35,47 +35,15 @@ from sim.api.scheme.scheme import Scheme
 from sim.api.status import error_group, invalid
 from sim.api.store import Answer, Get, Item, Op, Pause, Unavailable
 from sim.api.types import Json, Obj, Reply, Request, UserInfo
+from sim.api.validation.errors import UNSUPPORTED, FieldError
 from sim.ident import Names
 from sim.options.gates import SERVER_SIDE_APPLY, is_on
 from sim.units import SECOND, format_time, not_unsigned, parse_unsigned
 
-Steps = Generator[Op, Answer, Reply]
 STORED_MAX = 3 * 512 * 1024  # etcd, DefaultMaxRequestBytes
 MANAGER_MAX = 128  # fieldmanager: a default manager name is cut to this length
 
 T = TypeVar("T")
-
-
-class Refusal(Exception):
-    """Raised by a verb to refuse its request with a Status."""
-
-    def __init__(self, code: int, reason: str, message: str, details: Json = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.body: Obj = {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": message,
-            **({"reason": reason} if reason else {}),
-            **({"details": details} if details is not None else {}),
-            "code": code,
-        }
-
-    @classmethod
-    def of(cls, body: Obj) -> Refusal:
-        """A refusal with a Status that exists already."""
-        refusal = cls(body["code"], "", body.get("message", ""))
-        refusal.body = body
-        return refusal
-
-    def reply(self, warnings: tuple[str, ...] = ()) -> Reply:
-        """The refusal as a reply, with a Retry-After header if the Status has one."""
-        details = self.body.get("details") or {}
-        after = details.get("retryAfterSeconds", 0)
-        headers = {"Retry-After": str(after)} if after else {}
-        return Reply(self.code, body=self.body, headers=headers, warnings=warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,40 +293,12 @@ class Call:
         return Refusal(422, "Invalid", f"{kind} {go_quote(name)} is invalid: {text}", details)
 
 
-def bad_request(text: str) -> Refusal:
-    """The refusal of a malformed request."""
-    return Refusal(400, "BadRequest", text)
-
-
-def nested_too_deep() -> Refusal:
-    """The refusal of a body from inside of the process that nests deeper than code can follow; text
-    is refused before.
-    """
-    return bad_request("the object provided is unrecognized: json parse error: exceeded max depth")
-
-
-def internal(text: str) -> Refusal:
-    """A 500 without a reason, which upstream gives for some mistakes of clients."""
-    return Refusal(500, "", text)
-
-
 def bad_dry_run(names: Names, request: Request) -> Refusal:
     """The refusal of a dryRun value other than All."""
     kinds = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
     given = f'[]string{{"{request.options["dryRun"]}"}}'
     cause = FieldError("dryRun", UNSUPPORTED, 'supported values: "All"', given)
     return Refusal.of(invalid(names.group("meta"), kinds.get(request.verb, "DeleteOptions"), "", [cause]))
-
-
-def method_not_allowed() -> Refusal:
-    """The refusal of a verb that the resource does not support."""
-    text = "the server does not allow this method on the requested resource"
-    return Refusal(405, "MethodNotAllowed", text, {})
-
-
-def no_such_resource() -> Refusal:
-    """The refusal of a path that no resource has."""
-    return Refusal(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def admitted(call: Call, obj: Obj) -> Generator[Op, Answer, Obj]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from sim.api import selectors
 from sim.api.auth.attributes import AccessAttributes, Decision
 from sim.api.kinds.core.component_status import Answer, Component, components, status_of
+from sim.api.refusals import Refusal, Steps, bad_request
 from sim.api.store import Item
 from sim.api.types import Reply, UserInfo
-from sim.api.verbs.call import Call, Refusal, Steps, bad_request
+from sim.api.verbs.call import Call
 from sim.api.verbs.list import check_list_options
 
 

@@ -29,12 +29,13 @@ from collections.abc import Generator
 from ipaddress import ip_address
 from urllib.parse import parse_qsl
 
+from sim.api.refusals import Refusal, Steps, bad_request, internal
 from sim.api.schema.json_text import go_quote
 from sim.api.schema.kind import CONNECTING
 from sim.api.status import not_found, service_unavailable
 from sim.api.store import Answer, Get, Op
 from sim.api.types import Obj, Reply
-from sim.api.verbs.call import Call, Refusal, Steps, bad_request, connected, found, internal
+from sim.api.verbs.call import Call, connected, found
 from sim.api.verbs.log import agent_of, container_of
 
 PATH, QUERY, UPGRADE = "path", "query", "upgrade"

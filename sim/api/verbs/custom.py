@@ -19,23 +19,14 @@ from msgspec.structs import replace
 from sim.api.crd.objects import at_path
 from sim.api.crd.served import CustomResource, Scale
 from sim.api.ownership.field_sets import difference, of_paths
+from sim.api.refusals import Refusal, Steps, bad_request, internal
 from sim.api.schema import decoding
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.status import not_supported
 from sim.api.store import Get, Item
 from sim.api.types import Json, Obj, Reply
 from sim.api.verbs.body import subresource_kind
-from sim.api.verbs.call import (
-    Call,
-    Refusal,
-    Steps,
-    any_of,
-    bad_request,
-    check_name,
-    found,
-    internal,
-    read_patch,
-)
+from sim.api.verbs.call import Call, any_of, check_name, found, read_patch
 from sim.api.verbs.scale import patched_scale, scale_body
 from sim.api.verbs.single import Record, registry_key, unsupported_patch, update_object
 

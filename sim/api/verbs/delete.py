@@ -22,25 +22,15 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from sim.api import status
-from sim.api.kinds.common.errors import Errors, invalid, unsupported
 from sim.api.objects import TERMINAL, with_metadata
+from sim.api.refusals import Refusal, Steps, bad_request, internal
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.field_schemas import schema_of_kind
 from sim.api.schema.json_text import VERSION_AND_KIND
 from sim.api.store import Delete, Get, Item, Put
 from sim.api.types import NOT_FOUND, Json, Obj, Reply, Request
-from sim.api.verbs.call import (
-    Call,
-    Refusal,
-    Steps,
-    any_of,
-    approved_by_hooks,
-    bad_request,
-    found,
-    internal,
-    is_true,
-    written,
-)
+from sim.api.validation.errors import Errors, invalid, unsupported
+from sim.api.verbs.call import Call, any_of, approved_by_hooks, found, is_true, written
 from sim.units import SECOND, format_time, not_whole, parse_time, parse_whole
 
 

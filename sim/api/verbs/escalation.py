@@ -30,12 +30,13 @@ from sim.api.auth.rbac.source import (
     ROLES,
     RoleBook,
 )
-from sim.api.kinds.common.text import segment
 from sim.api.objects import with_metadata
+from sim.api.refusals import Refusal, bad_request, internal
 from sim.api.schema.json_text import go_quote
 from sim.api.store import Answer, Get, Op, Page, Range, Unavailable
 from sim.api.types import Obj
-from sim.api.verbs.call import Call, Refusal, bad_request, found, internal, unavailable
+from sim.api.validation.text import segment
+from sim.api.verbs.call import Call, found, unavailable
 
 Check = Generator[Op, Answer, None]
 

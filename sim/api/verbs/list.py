@@ -23,11 +23,12 @@ from typing import Any
 
 from sim.api import selectors, status
 from sim.api.go.base64 import URL_LETTERS, corrupt_at
+from sim.api.refusals import Refusal, Steps, bad_request, internal
 from sim.api.schema.field_validation import go_kind
 from sim.api.schema.json_text import parse
 from sim.api.store import Compacted, FutureRevision, Item, Page, Range, Unavailable
 from sim.api.types import Obj, Reply
-from sim.api.verbs.call import Call, Refusal, Steps, bad_request, internal, unavailable
+from sim.api.verbs.call import Call, unavailable
 from sim.ident import CONTINUE_TOKEN_VERSION
 from sim.options.gates import REMAINING_COUNT
 from sim.units import go_quote, not_unsigned, not_whole, parse_unsigned, parse_whole

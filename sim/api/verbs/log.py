@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from sim.api import status
-from sim.api.kinds.common.errors import AT_LEAST_ZERO, FieldError, forbidden, invalid
+from sim.api.refusals import Refusal, Steps, bad_request, internal
 from sim.api.schema.times import time_problem
 from sim.api.store import Get
 from sim.api.types import Obj, Reply
-from sim.api.verbs.call import Call, Refusal, Steps, bad_request, found, internal, is_true
+from sim.api.validation.errors import AT_LEAST_ZERO, FieldError, forbidden, invalid
+from sim.api.verbs.call import Call, found, is_true
 from sim.units import go_quote
 
 INT64_DIGITS = 19

@@ -15,19 +15,12 @@ from sim.api.auth.attributes import AccessAttributes, Decision, Opinion
 from sim.api.auth.chain import ALLOWED, UserRules
 from sim.api.auth.rbac.authorizer import aggregate
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common.errors import FieldError, invalid
 from sim.api.ownership import managed
+from sim.api.refusals import Refusal, Steps, bad_request
 from sim.api.types import Obj, Reply, UserInfo
+from sim.api.validation.errors import FieldError, invalid
 from sim.api.verbs.body import decode
-from sim.api.verbs.call import (
-    Call,
-    Refusal,
-    Steps,
-    admitted,
-    approved_by_hooks,
-    bad_request,
-    received_metadata,
-)
+from sim.api.verbs.call import Call, admitted, approved_by_hooks, received_metadata
 
 SELF, LOCAL = "selfsubjectaccessreviews", "localsubjectaccessreviews"
 _ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"

@@ -10,9 +10,6 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from sim.api.kinds.common.errors import Errors, at_least_zero
-from sim.api.kinds.common.metadata import object_meta
-from sim.api.kinds.common.text import subdomain
 from sim.api.ownership import scale as managed_scale
 from sim.api.ownership.managed import on_update, render
 from sim.api.patch.json_patches import (
@@ -24,25 +21,19 @@ from sim.api.patch.json_patches import (
 )
 from sim.api.patch.patched_text import in_go_order, patched_text
 from sim.api.patch.strategic_merge import go_print, restore_error, strategic_merge
+from sim.api.refusals import Refusal, Steps, bad_request
 from sim.api.schema.kind import Scaling
 from sim.api.schema.resource import Resource
 from sim.api.selectors import format_selector
 from sim.api.status import invalid, not_found
 from sim.api.store import Get, Item
 from sim.api.types import Json, Obj, Reply
+from sim.api.validation.errors import Errors, at_least_zero
+from sim.api.validation.metadata import object_meta
+from sim.api.validation.text import subdomain
 from sim.api.verbs.apply import applied_scale, is_apply
 from sim.api.verbs.body import Patched, body_kind, conform, decode, patch_body
-from sim.api.verbs.call import (
-    Call,
-    Refusal,
-    Steps,
-    any_of,
-    bad_request,
-    check_name,
-    found,
-    parse_revision,
-    read_patch,
-)
+from sim.api.verbs.call import Call, any_of, check_name, found, parse_revision, read_patch
 from sim.api.verbs.single import Record, registry_key, update_object
 
 Shown = Callable[[Obj], Obj]  # makes the Scale of an object

@@ -54,6 +54,7 @@ from sim.api.patch.strategic_merge import (
     restore_error,
     strategic_merge,
 )
+from sim.api.refusals import Refusal, Steps, bad_request, internal, method_not_allowed
 from sim.api.schema.field_validation import has_sections
 from sim.api.schema.kind import Allocate
 from sim.api.schema.resource import Resource
@@ -64,18 +65,13 @@ from sim.api.verbs.after_admission import check_admitted, counted, must_specify_
 from sim.api.verbs.body import Patched, conform, decode, patch_body
 from sim.api.verbs.call import (
     Call,
-    Refusal,
-    Steps,
     admitted,
     any_of,
     approved_by_hooks,
-    bad_request,
     check_name,
     check_namespace,
     check_size,
     found,
-    internal,
-    method_not_allowed,
     mutated,
     parse_revision,
     read_patch,

@@ -18,6 +18,7 @@ from functools import lru_cache
 
 from sim.api.kinds.core.pod.disruption_target import Disruption, disrupted
 from sim.api.objects import is_ready, with_metadata
+from sim.api.refusals import Refusal, Steps, bad_request, internal
 from sim.api.schema.kind import CONNECTING
 from sim.api.selectors import from_selector
 from sim.api.status import not_found, timeout, too_many_requests
@@ -27,15 +28,11 @@ from sim.api.verbs.apply import patch
 from sim.api.verbs.body import body_kind, decode
 from sim.api.verbs.call import (
     Call,
-    Refusal,
-    Steps,
     admitted,
     any_of,
     approved_by_hooks,
-    bad_request,
     check_namespace,
     found,
-    internal,
     received_metadata,
     unavailable,
     written,

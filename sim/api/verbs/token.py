@@ -18,22 +18,14 @@ from collections.abc import Generator
 from msgspec.structs import replace
 
 from sim.api.auth.account_tokens import EXTENDED_EXPIRATION_S, WARN_ONLY_EXPIRATION_S, bound_claims
-from sim.api.kinds.common.errors import FieldError, invalid
 from sim.api.ownership import managed
+from sim.api.refusals import Refusal, Steps, bad_request
 from sim.api.status import invalid_object
 from sim.api.store import Answer, Get, Managed, Op
 from sim.api.types import Obj, Reply
+from sim.api.validation.errors import FieldError, invalid
 from sim.api.verbs.body import body_kind, decode
-from sim.api.verbs.call import (
-    Call,
-    Refusal,
-    Steps,
-    admitted,
-    approved_by_hooks,
-    bad_request,
-    check_namespace,
-    found,
-)
+from sim.api.verbs.call import Call, admitted, approved_by_hooks, check_namespace, found
 from sim.units import SECOND, format_time
 
 EXPIRATION_S = 3600  # defaults.go: SetDefaults_TokenRequestSpec

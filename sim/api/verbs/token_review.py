@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from sim.api.auth.authenticator import Judged, Pending, Rejected
 from sim.api.ownership import managed
+from sim.api.refusals import Steps, bad_request
 from sim.api.types import Obj, Reply, UserInfo
 from sim.api.verbs.body import decode
-from sim.api.verbs.call import Call, Steps, admitted, approved_by_hooks, bad_request, received_metadata
+from sim.api.verbs.call import Call, admitted, approved_by_hooks, received_metadata
 
 
 def review_token(call: Call) -> Steps:

@@ -18,7 +18,6 @@ from typing import Any
 from sim.api.crd.objects import create_errors, shaped
 from sim.api.crd.served import CustomResource
 from sim.api.crd.structural_values import BadPart
-from sim.api.kinds.common.errors import REQUIRED, Errors
 from sim.api.kinds.defaults import apply_defaults
 from sim.api.kinds.strategies import for_create
 from sim.api.kinds.validation import validate_create
@@ -26,6 +25,7 @@ from sim.api.schema.decoding import decode
 from sim.api.schema.field_schemas import SchemaNode
 from sim.api.schema.field_validation import DecodeError
 from sim.api.schema.resource import Resource
+from sim.api.validation.errors import REQUIRED, Errors
 from sim.errors import InputError, Problems, suggestion
 from sim.ident import Names
 from sim.scenario.read.source import Document, Path_, parts_of

@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import ValidationError, convert
 
-from sim.api.kinds.common.metadata import labels
 from sim.api.types import Obj
+from sim.api.validation.metadata import labels
 from sim.errors import InputError, Problems
 from sim.ident import Names
 from sim.options.storage_drivers import StorageDriver, StoragePlan, driver_account

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from sim.api import status
 from sim.api.aggregation.delegation import Delegated
 from sim.api.openapi.aggregated import NOTHING, Aggregated
+from sim.api.schema.groups import FIRST_GROUP
 from sim.api.scheme import discovery
-from sim.api.scheme.groups import FIRST_GROUP
 from sim.api.scheme.scheme import Scheme
 from sim.options.gates import OPENAPI_V3, STORAGE_HASH
 from sim.wire.http.negotiation import NotAcceptable, check_produced

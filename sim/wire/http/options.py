@@ -10,11 +10,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from sim.api import status
-from sim.api.kinds.common.errors import FieldError
+from sim.api.refusals import Refusal
 from sim.api.schema.json_text import go_quote
 from sim.api.status import Cause
 from sim.api.types import Obj
-from sim.api.verbs.call import Refusal, is_true
+from sim.api.validation.errors import FieldError
+from sim.api.verbs.call import is_true
 from sim.api.verbs.delete import delete_option_errors
 from sim.api.verbs.list import check_list_options
 from sim.ident import Names

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from sim.api.refusals import Refusal
 from sim.api.types import Obj, Reply, Request
-from sim.api.verbs.call import Refusal
 from sim.client import EventRecorder
 from sim.client.election.multilock import PRIMARIES, spec_of, text_of
 from sim.units import SECOND, format_time

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sim.api.admission.base import Attributes, Denial, View, failed, forbidden, is_pod, name_of
-from sim.api.kinds.common.errors import unsupported
 from sim.api.types import Obj
+from sim.api.validation.errors import unsupported
 
 LISTS = ("initContainers", "containers", "ephemeralContainers")
 PULL_ALWAYS = "Always"

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sim.api.admission.base import Attributes, Denial, View, failed, forbidden, internal_error, is_pod
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import invalid
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import invalid
 from sim.ident import Names
 
 CLUSTER_DEFAULT = "clusterDefaultNodeSelector"

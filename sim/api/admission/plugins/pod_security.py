@@ -28,10 +28,10 @@ from sim.api.admission.plugins.pod_security_standards import (
     Finding,
     findings,
 )
-from sim.api.kinds.common.errors import FieldError, invalid
 from sim.api.kinds.registry import POD_SPECS
 from sim.api.objects import annotations_of, get_in, labels_of
 from sim.api.types import Obj
+from sim.api.validation.errors import FieldError, invalid
 from sim.ident import Names
 
 Labels = Mapping[str, str]

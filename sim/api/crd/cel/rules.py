@@ -22,8 +22,8 @@ from sim.api.crd.cel.types import BOOL, Type
 from sim.api.crd.cel.values import NO_OVERLOAD, value_or_error
 from sim.api.crd.definition_form import RULES
 from sim.api.crd.structural import Structural
-from sim.api.kinds.common.errors import Errors, invalid
 from sim.api.types import Json, Obj
+from sim.api.validation.errors import Errors, invalid
 from sim.pauses import spent
 
 VALUE_US = 6  # of processor time, for a value with rules

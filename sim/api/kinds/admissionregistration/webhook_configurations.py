@@ -14,14 +14,15 @@ from functools import partial
 from typing import NamedTuple
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text, webhooks
+from sim.api.kinds.common import webhooks
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, duplicate, invalid, required, unsupported
 from sim.api.kinds.common.fill import all_of, present, within
-from sim.api.kinds.common.metadata import label_selector, object_meta
 from sim.api.objects import name_of
 from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, duplicate, invalid, required, unsupported
+from sim.api.validation.metadata import label_selector, object_meta
 from sim.ident import Names
 
 # --- defaults -------------------------------------------------------------------------------------

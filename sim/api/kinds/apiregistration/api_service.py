@@ -8,17 +8,17 @@ Mirrors  kube-aggregator v1.25 pkg/registry/apiservice/{strategy.go,etcd/etcd.go
 
 from __future__ import annotations
 
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, invalid, required, unsupported
 from sim.api.kinds.common.fill import fill, present, within
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.status import fill_status_conditions
 from sim.api.objects import condition_of, name_of, with_field
+from sim.api.schema.groups import DEFAULT_VERSION_PRIORITY, GROUP_PRIORITIES, VERSION_PRIORITIES
 from sim.api.schema.json_text import go_quote
 from sim.api.schema.kind import STATUS, Cells, Kind, Row, Strategy
-from sim.api.scheme.groups import DEFAULT_VERSION_PRIORITY, GROUP_PRIORITIES, VERSION_PRIORITIES
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, invalid, required, unsupported
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
 AVAILABLE = "Available"

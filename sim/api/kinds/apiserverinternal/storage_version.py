@@ -11,14 +11,14 @@ on (`actors.apiserver.builtin.identity`).
 
 from __future__ import annotations
 
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age, cut_list, or_none
-from sim.api.kinds.common.errors import Errors, invalid, required
 from sim.api.kinds.common.fill import present
-from sim.api.kinds.common.metadata import object_meta
 from sim.api.objects import name_of
 from sim.api.schema.kind import STATUS, Cells, Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, invalid, required
+from sim.api.validation.metadata import object_meta
 from sim.ident import Names
 
 SHOWN_MAX = 3  # printers.go: formatStorageVersions

@@ -7,14 +7,14 @@ Mirrors  kubernetes v1.25 pkg/apis/apps/validation/validation.go: ValidateContro
 from __future__ import annotations
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age, count
-from sim.api.kinds.common.errors import IMMUTABLE, Errors, at_least_zero, invalid, required
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.objects import controller_of, name_of
 from sim.api.raw_text import text_of
 from sim.api.schema.kind import Cells, Kind, Row
 from sim.api.types import Json, Obj
+from sim.api.validation import text
+from sim.api.validation.errors import IMMUTABLE, Errors, at_least_zero, invalid, required
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
 

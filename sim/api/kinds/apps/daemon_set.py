@@ -11,18 +11,9 @@ import re
 from functools import partial
 
 from sim.api.go.printing import INT_OR_STRING, LABEL_SELECTOR, GoValue
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, SELECTOR, WIDE, age, container_cells, count
 from sim.api.kinds.common.counts import int_or_percent, is_zero, not_above_all
-from sim.api.kinds.common.errors import Errors, at_least_zero, invalid, required, unsupported
 from sim.api.kinds.common.fill import fill, present, within
-from sim.api.kinds.common.metadata import (
-    immutable_selector,
-    is_sound,
-    label_selector,
-    object_meta,
-    object_meta_update,
-)
 from sim.api.kinds.common.pods.defaults import fill_template
 from sim.api.kinds.common.pods.spec import template
 from sim.api.kinds.common.pods.warnings import template_warnings
@@ -42,6 +33,15 @@ from sim.api.schema.json_text import go_quote
 from sim.api.schema.kind import NOTHING, STATUS, Cells, Kind, Row, Strategy
 from sim.api.selectors import format_labels, format_selector
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, at_least_zero, invalid, required, unsupported
+from sim.api.validation.metadata import (
+    immutable_selector,
+    is_sound,
+    label_selector,
+    object_meta,
+    object_meta_update,
+)
 from sim.ident import NAMES, Names
 
 

@@ -10,12 +10,9 @@ from __future__ import annotations
 from functools import partial
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, SELECTOR, WIDE, age, container_cells, count
 from sim.api.kinds.common.counts import int_or_percent, is_zero, not_above_all
-from sim.api.kinds.common.errors import Errors, at_least_zero, forbidden, invalid, required, unsupported
 from sim.api.kinds.common.fill import fill, present, within
-from sim.api.kinds.common.metadata import immutable_selector, object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import fill_template
 from sim.api.kinds.common.pods.warnings import template_warnings
 from sim.api.kinds.common.status import UPDATE_TIMES, fill_status_conditions
@@ -32,6 +29,9 @@ from sim.api.objects import get_in, name_of, with_metadata
 from sim.api.schema.kind import SCALE, STATUS, Cells, Kind, Row, Strategy
 from sim.api.selectors import format_selector
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, at_least_zero, forbidden, invalid, required, unsupported
+from sim.api.validation.metadata import immutable_selector, object_meta, object_meta_update
 from sim.ident import Names
 
 

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, at_least_zero
 from sim.api.kinds.common.fill import fill, present, within
-from sim.api.kinds.common.metadata import immutable_selector, object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import fill_template
 from sim.api.kinds.common.pods.warnings import template_warnings
 from sim.api.kinds.common.replicas import REPLICA_COLUMNS, replica_set_cells, validate_replica_status
@@ -24,6 +21,9 @@ from sim.api.kinds.common.workloads import (
 )
 from sim.api.schema.kind import SCALE, STATUS, Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, at_least_zero
+from sim.api.validation.metadata import immutable_selector, object_meta, object_meta_update
 
 
 def _fill_defaults(obj: Obj) -> Obj:

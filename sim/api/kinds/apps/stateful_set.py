@@ -11,12 +11,9 @@ from collections.abc import Collection
 from functools import partial
 
 from sim.api.go.printing import INT_OR_STRING, LABEL_SELECTOR, GoValue
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, WIDE, age, container_cells, count
 from sim.api.kinds.common.counts import int_or_percent, is_zero, not_above_all
-from sim.api.kinds.common.errors import Errors, at_least_zero, forbidden, invalid, required, unsupported
 from sim.api.kinds.common.fill import all_of, fill, present, within
-from sim.api.kinds.common.metadata import annotation_map, is_sound, labels, object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import fill_claim, fill_metadata, fill_template
 from sim.api.kinds.common.pods.warnings import template_warnings
 from sim.api.kinds.common.status import fill_counters
@@ -32,6 +29,9 @@ from sim.api.kinds.common.workloads import (
 from sim.api.objects import name_of
 from sim.api.schema.kind import SCALE, STATUS, Cells, GatedField, Kind, Row, Scaling, Strategy
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, at_least_zero, forbidden, invalid, required, unsupported
+from sim.api.validation.metadata import annotation_map, is_sound, labels, object_meta, object_meta_update
 from sim.ident import Names
 from sim.options.gates import CLAIM_RETENTION, MAX_UNAVAILABLE
 

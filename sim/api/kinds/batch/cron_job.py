@@ -12,11 +12,8 @@ from functools import partial
 from sim.api.cron import ScheduleError, parse_schedule, zone_of
 from sim.api.go.printing import LABEL_SELECTOR, GoValue
 from sim.api.kinds.batch.job.validation import work_errors
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, WIDE, age, template_cells
-from sim.api.kinds.common.errors import Errors, at_least_zero, invalid, required, unsupported
 from sim.api.kinds.common.fill import Fn, fill, present, within
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import fill_template
 from sim.api.kinds.common.pods.warnings import template_warnings
 from sim.api.kinds.common.workloads import WORKLOAD, spec_of
@@ -24,6 +21,9 @@ from sim.api.objects import get_in, name_of
 from sim.api.schema.kind import NOTHING, STATUS, Cells, GatedField, Kind, Row
 from sim.api.selectors import format_selector
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, at_least_zero, invalid, required, unsupported
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 from sim.options.gates import TIME_ZONE
 from sim.units import human_duration, parse_time

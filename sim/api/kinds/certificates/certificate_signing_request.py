@@ -19,14 +19,14 @@ from typing import NamedTuple
 from sim.api.go.differences import difference
 from sim.api.go.printing import GoValue
 from sim.api.kinds.certificates.pem import certificate_problem, check_signature, parse_request
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, duplicate, forbidden, invalid, required, too_long, unsupported
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.objects import get_in, name_of, with_field
 from sim.api.schema.json_text import go_quote
 from sim.api.schema.kind import STATUS, Cells, Kind, Row, Strategy, Sub
 from sim.api.types import Obj, UserInfo
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, duplicate, forbidden, invalid, required, too_long, unsupported
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import NAMES, Names
 from sim.units import SECOND, human_duration
 

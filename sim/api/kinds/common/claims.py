@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, forbidden, invalid, required, unsupported
-from sim.api.kinds.common.metadata import label_selector
 from sim.api.objects import annotations_of, get_in
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, forbidden, invalid, required, unsupported
+from sim.api.validation.metadata import label_selector
 from sim.ident import Names
 from sim.units import quantity_nano, quantity_text
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, duplicate, invalid, required, too_long, unsupported
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, duplicate, invalid, required, too_long, unsupported
 
 _STATUSES = ("False", "True", "Unknown")
 _REASON_MAX, _MESSAGE_MAX = 1024, 32 * 1024

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from sim.api.go.printing import INT_OR_STRING, GoValue
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, at_least_zero, invalid
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, at_least_zero, invalid
 from sim.units import parse_whole
 
 

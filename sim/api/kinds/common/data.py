@@ -5,8 +5,8 @@ Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateConfig
 
 from __future__ import annotations
 
-from sim.api.kinds.common.errors import Errors, forbidden
 from sim.api.types import Obj
+from sim.api.validation.errors import Errors, forbidden
 
 DATA_BYTES_MAX = 1024 * 1024  # core.MaxSecretSize
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, invalid, required, unsupported
 from sim.api.kinds.common.pods.containers import PROTOCOLS
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, invalid, required, unsupported
 
 
 def identities(*lists: Any) -> frozenset[int]:

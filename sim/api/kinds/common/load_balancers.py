@@ -5,10 +5,10 @@ Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateLoadBa
 
 from __future__ import annotations
 
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, invalid
-from sim.api.kinds.common.metadata import object_meta_update
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, invalid
+from sim.api.validation.metadata import object_meta_update
 
 
 def validate_balanced_status(new: Obj, old: Obj) -> Errors:

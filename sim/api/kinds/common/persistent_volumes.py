@@ -14,9 +14,7 @@ from functools import partial
 from typing import Any
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
 from sim.api.kinds.common.claims import access_mode_errors
-from sim.api.kinds.common.errors import ABOVE_ZERO, Errors, forbidden, invalid, required, unsupported
 from sim.api.kinds.common.fill import amounts, fill, present, within
 from sim.api.kinds.common.pods.affinity import node_selector
 from sim.api.kinds.common.pods.defaults import AZURE_DISK, ISCSI, RBD, SCALE_IO
@@ -24,6 +22,8 @@ from sim.api.kinds.common.pods.vendor_volumes import PERSISTENT_CHECKS, PORTAL_M
 from sim.api.kinds.common.pods.volumes import csi_driver_errors, host_path_errors, nfs_errors
 from sim.api.kinds.common.references import checked
 from sim.api.types import Json, Obj
+from sim.api.validation import text
+from sim.api.validation.errors import ABOVE_ZERO, Errors, forbidden, invalid, required, unsupported
 from sim.units import quantity_nano, quantity_text, quantity_value
 
 RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, invalid, required
 from sim.api.types import Json, Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, invalid, required
 
 
 def checked(rule: Callable[[str], text.Problems], value: Json, at: str) -> Errors:

@@ -7,13 +7,13 @@ Mirrors  kubernetes v1.25 pkg/apis/apps/validation/validation.go: ValidateReplic
 from __future__ import annotations
 
 from sim.api.kinds.common.cells import AGE, NAME, SELECTOR, WIDE, age, container_cells, count
-from sim.api.kinds.common.errors import Errors
-from sim.api.kinds.common.metadata import object_meta_update
 from sim.api.kinds.common.workloads import bound_errors, counter_errors
 from sim.api.objects import get_in, name_of
 from sim.api.schema.kind import Cells
 from sim.api.selectors import format_selector
 from sim.api.types import Obj
+from sim.api.validation.errors import Errors
+from sim.api.validation.metadata import object_meta_update
 from sim.ident import Names
 
 _COUNTERS = (

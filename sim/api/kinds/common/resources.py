@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from sim.api.go.printing import QUANTITY, GoValue
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import AT_LEAST_ZERO, Errors, FieldError, forbidden, invalid, required
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import AT_LEAST_ZERO, Errors, FieldError, forbidden, invalid, required
 from sim.ident import NAMES
 from sim.units import quantity_nano, quantity_text, quantity_wrapped_milli
 

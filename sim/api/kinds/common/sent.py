@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 
 from sim.api.go.printing import QUANTITY, GoValue, go_syntax, time_text
-from sim.api.kinds.common.errors import Errors
 from sim.api.schema.field_validation import Sent
 from sim.api.types import Obj
+from sim.api.validation.errors import Errors
 
 # Places where upstream's rules find by reflection whether a field is set, also to an empty list.
 _TELLING = re.compile(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, duplicate, invalid, required, unsupported
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, duplicate, invalid, required, unsupported
 from sim.ident import TAINT_EFFECTS
 
 

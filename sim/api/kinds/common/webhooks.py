@@ -6,8 +6,8 @@ Mirrors  apiserver v1.25 pkg/util/webhook/validation.go.
 from __future__ import annotations
 
 from sim.api.crd.urls import BadUrl, parse_url
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, invalid, required
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, invalid, required
 
 _FORM = "; desired format: https://host[/path]"
 

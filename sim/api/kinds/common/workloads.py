@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.api.go.printing import LABEL_SELECTOR, STRING_MAP, GoValue
-from sim.api.kinds.common.errors import Errors, at_least_zero, forbidden, invalid, required, unsupported
 from sim.api.kinds.common.fill import fill, within
-from sim.api.kinds.common.metadata import is_sound, label_selector, matches
 from sim.api.kinds.common.pods.spec import template
 from sim.api.schema.kind import Strategy
 from sim.api.types import Obj
+from sim.api.validation.errors import Errors, at_least_zero, forbidden, invalid, required, unsupported
+from sim.api.validation.metadata import is_sound, label_selector, matches
 
 WORKLOAD = Strategy(status=True, generation="spec")
 

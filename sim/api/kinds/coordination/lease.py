@@ -6,14 +6,14 @@ Mirrors  kubernetes v1.25 pkg/apis/coordination/validation/validation.go,
 
 from __future__ import annotations
 
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, at_least_zero, invalid
 from sim.api.kinds.common.fill import present
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.objects import get_in, name_of
 from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, at_least_zero, invalid
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
 

@@ -5,16 +5,16 @@ Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateConfig
 
 from __future__ import annotations
 
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.data import DATA_BYTES_MAX, decoded_size, immutable_data_errors
-from sim.api.kinds.common.errors import Errors, invalid, too_long
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.objects import name_of
 from sim.api.schema import quota_use
 from sim.api.schema.kind import Cells, Kind, Row
 from sim.api.status import CAUSES_MAX
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, invalid, too_long
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
 

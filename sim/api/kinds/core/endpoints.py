@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age, cut_list, or_none
 from sim.api.kinds.common.endpoints import identities, protocol_errors
-from sim.api.kinds.common.errors import Errors, invalid, required
 from sim.api.kinds.common.fill import all_of, fill
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import TCP
 from sim.api.objects import name_of
 from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, invalid, required
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
 _ADDRESSES = ("addresses", "notReadyAddresses")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, invalid, required
 from sim.api.kinds.common.fill import present, within
 from sim.api.objects import get_in, name_of
 from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, invalid, required
 from sim.ident import NAMES, Names
 from sim.units import human_duration, parse_time
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from sim.api.go.printing import QUANTITY, GoValue
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, duplicate, forbidden, invalid, required
 from sim.api.kinds.common.fill import all_of, amounts, present, within
-from sim.api.kinds.common.metadata import object_meta
 from sim.api.kinds.common.resources import container_resource_name, is_native, resource_name
 from sim.api.schema.kind import Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, duplicate, forbidden, invalid, required
+from sim.api.validation.metadata import object_meta
 from sim.ident import Names
 from sim.units import quantity_milli, quantity_nano, quantity_text
 

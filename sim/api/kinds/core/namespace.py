@@ -7,15 +7,15 @@ Mirrors  kubernetes v1.25 pkg/registry/core/namespace/strategy.go,
 
 from __future__ import annotations
 
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, invalid
 from sim.api.kinds.common.fill import fill, present, within
-from sim.api.kinds.common.metadata import core_finalizer, object_meta, object_meta_update
 from sim.api.kinds.common.status import fill_status_conditions
 from sim.api.objects import get_in, name_of, with_field, with_metadata
 from sim.api.schema.kind import NOTHING, STATUS, Cells, Deletion, Kind, Row, Strategy, Sub
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, invalid
+from sim.api.validation.metadata import core_finalizer, object_meta, object_meta_update
 from sim.ident import Names
 
 

@@ -10,11 +10,8 @@ from collections.abc import Collection
 from typing import Any
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age, or_none
-from sim.api.kinds.common.errors import INTERNAL, Errors, FieldError, duplicate, forbidden, invalid, required
 from sim.api.kinds.common.fill import amounts, present, within
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.resources import quantity
 from sim.api.kinds.common.status import HEARTBEAT_TIMES, fill_conditions
 from sim.api.kinds.common.taints import taint_errors
@@ -23,6 +20,9 @@ from sim.api.objects import condition_status, get_in, labels_of, name_of, remove
 from sim.api.schema.json_text import go_quote, parse
 from sim.api.schema.kind import STATUS, Cells, Kind, Row, Strategy, Sub
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import INTERNAL, Errors, FieldError, duplicate, forbidden, invalid, required
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import NAMES, Names
 from sim.options.gates import NODE_CONFIG, is_on
 

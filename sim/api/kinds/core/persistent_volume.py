@@ -15,17 +15,17 @@ from functools import partial
 
 from sim.api.go.differences import difference
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.claims import FOR_ONE_POD, class_of, shown_modes
-from sim.api.kinds.common.errors import Errors, forbidden, immutable, required
 from sim.api.kinds.common.fill import fill, present, within
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.persistent_volumes import SOURCES, fill_volume_source, volume_spec
 from sim.api.kinds.common.pods.warnings import replaced_node_labels
 from sim.api.objects import annotations_of, get_in, is_deleting, name_of, remove_in
 from sim.api.schema.kind import STATUS, Cells, Create, Deletion, Kind, Row, Strategy, Update
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, forbidden, immutable, required
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import NAMES, Names
 from sim.options.gates import EXPAND_SECRET, READ_WRITE_ONCE_POD, is_on
 

@@ -12,10 +12,15 @@ from functools import partial
 
 from sim.api.go.differences import difference
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.claims import FOR_ONE_POD, claim_spec, class_of, shown_modes
-from sim.api.kinds.common.errors import (
+from sim.api.kinds.common.pods.defaults import fill_claim
+from sim.api.objects import annotations_of, get_in, is_deleting, name_of, remove_in
+from sim.api.schema.kind import NOTHING, STATUS, Cells, Create, Deletion, Kind, Row, Strategy, Update
+from sim.api.schema.quota_use import ONE, Amounts, QuotaUse, amounts_of
+from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import (
     IMMUTABLE,
     Errors,
     forbidden,
@@ -24,12 +29,7 @@ from sim.api.kinds.common.errors import (
     required,
     unsupported,
 )
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
-from sim.api.kinds.common.pods.defaults import fill_claim
-from sim.api.objects import annotations_of, get_in, is_deleting, name_of, remove_in
-from sim.api.schema.kind import NOTHING, STATUS, Cells, Create, Deletion, Kind, Row, Strategy, Update
-from sim.api.schema.quota_use import ONE, Amounts, QuotaUse, amounts_of
-from sim.api.types import Obj
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import NAMES, Names
 from sim.options.gates import (
     ANY_DATA_SOURCE,

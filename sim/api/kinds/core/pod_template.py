@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import NAME
-from sim.api.kinds.common.errors import Errors
 from sim.api.kinds.common.fill import present, within
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import fill_template
 from sim.api.kinds.common.pods.spec import template
 from sim.api.kinds.common.pods.warnings import template_warnings
@@ -20,6 +17,9 @@ from sim.api.objects import get_in, name_of
 from sim.api.schema.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.selectors import format_labels
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
 

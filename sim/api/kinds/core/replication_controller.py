@@ -8,10 +8,7 @@ Mirrors  kubernetes v1.25 pkg/registry/core/replicationcontroller/strategy.go,
 from __future__ import annotations
 
 from sim.api.go.printing import STRING_MAP, GoValue
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, at_least_zero, invalid, required
 from sim.api.kinds.common.fill import fill, present, within
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import fill_template
 from sim.api.kinds.common.pods.spec import template
 from sim.api.kinds.common.pods.warnings import (
@@ -28,6 +25,9 @@ from sim.api.schema import quota_use
 from sim.api.schema.kind import SCALE, STATUS, Cells, Kind, Row, Scaling, Strategy
 from sim.api.selectors import format_labels
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, at_least_zero, invalid, required
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
 

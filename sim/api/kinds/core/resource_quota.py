@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import IMMUTABLE, Errors, invalid, required
 from sim.api.kinds.common.fill import amounts, present, within
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.resources import quantity, resource_name
 from sim.api.objects import name_of
 from sim.api.schema import quota_use
 from sim.api.schema.kind import STATUS, Cells, Deletion, Kind, Row, Strategy
 from sim.api.status import CAUSES_MAX
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import IMMUTABLE, Errors, invalid, required
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.data import DATA_BYTES_MAX, decoded_size, immutable_data_errors
-from sim.api.kinds.common.errors import Errors, immutable, invalid, required, too_long
 from sim.api.kinds.common.fill import fill
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.objects import name_of
 from sim.api.schema import quota_use
 from sim.api.schema.field_validation import go_kind
 from sim.api.schema.json_text import parse
 from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, immutable, invalid, required, too_long
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import NAMES, Names
 
 

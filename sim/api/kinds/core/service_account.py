@@ -6,13 +6,13 @@ Mirrors  kubernetes v1.25 pkg/registry/core/serviceaccount/strategy.go,
 
 from __future__ import annotations
 
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.objects import name_of
 from sim.api.schema.kind import Cells, Deletion, Kind, Row, Strategy, Sub
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age, cut_list
 from sim.api.kinds.common.endpoints import identities, protocol_errors
-from sim.api.kinds.common.errors import Errors, duplicate, immutable, invalid, required, too_many, unsupported
 from sim.api.kinds.common.fill import all_of, present
-from sim.api.kinds.common.metadata import object_meta
 from sim.api.kinds.common.pods.defaults import TCP
 from sim.api.objects import name_of, with_field
 from sim.api.schema.kind import NOTHING, Cells, Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, duplicate, immutable, invalid, required, too_many, unsupported
+from sim.api.validation.metadata import object_meta
 from sim.ident import Names
 from sim.options.gates import TERMINATING_CONDITION, TOPOLOGY_HINTS, is_on
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import IMMUTABLE, Errors, invalid, required
 from sim.api.kinds.common.fill import present
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.core.event import COLUMNS, event_cells, event_errors
 from sim.api.kinds.events.event_form import to_core, to_newer
 from sim.api.schema.kind import Form, Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import IMMUTABLE, Errors, invalid, required
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
 

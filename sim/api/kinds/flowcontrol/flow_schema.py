@@ -10,10 +10,7 @@ Mirrors  kubernetes v1.25 pkg/apis/flowcontrol/validation/validation.go: Validat
 from __future__ import annotations
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, forbidden, invalid, required, unsupported
-from sim.api.kinds.common.metadata import object_meta
 from sim.api.kinds.flowcontrol.mandatory import schema_spec_errors
 from sim.api.kinds.flowcontrol.shared import (
     EXEMPT,
@@ -26,6 +23,9 @@ from sim.api.kinds.flowcontrol.shared import (
 from sim.api.objects import condition_status, get_in, name_of
 from sim.api.schema.kind import STATUS, Cells, Kind, Lifecycle, Row
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, forbidden, invalid, required, unsupported
+from sim.api.validation.metadata import object_meta
 from sim.ident import Names
 
 # --- defaults -------------------------------------------------------------------------------------

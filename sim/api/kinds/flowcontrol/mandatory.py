@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common.errors import Errors, invalid
 from sim.api.types import Obj
+from sim.api.validation.errors import Errors, invalid
 
 _EVERY = ["*"]
 _MASTERS, _UNKNOWN, _KNOWN = "system:masters", "system:unauthenticated", "system:authenticated"

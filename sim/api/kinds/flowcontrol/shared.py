@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sim.api.kinds.common.errors import Errors, duplicate, required
 from sim.api.kinds.common.status import fill_status_conditions
 from sim.api.objects import with_field
 from sim.api.schema.kind import Strategy
 from sim.api.types import Json, Obj
+from sim.api.validation.errors import Errors, duplicate, required
 
 EXEMPT = "exempt"  # types.go: PriorityLevelConfigurationNameExempt, FlowSchemaNameExempt
 

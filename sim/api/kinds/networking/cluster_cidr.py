@@ -10,15 +10,15 @@ Differs  no controller assigns from these ranges: the gate MultiCIDRRangeAllocat
 from __future__ import annotations
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, immutable, invalid, required
 from sim.api.kinds.common.fill import present, within
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.affinity import node_selector
 from sim.api.objects import name_of
 from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, immutable, invalid, required
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
 HOST_BITS_MIN = 4  # validation.go: minPerNodeHostBits

@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, invalid, required, unsupported
 from sim.api.kinds.common.fill import all_of, present, within
 from sim.api.kinds.common.load_balancers import validate_balanced_status
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.references import checked, reference_errors
 from sim.api.objects import get_in, name_of
 from sim.api.schema.kind import STATUS, Cells, Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, invalid, required, unsupported
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import NAMES, Names
 
 

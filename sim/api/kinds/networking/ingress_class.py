@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, forbidden, immutable, invalid, required, too_long, unsupported
 from sim.api.kinds.common.fill import present, within
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.references import reference_errors
 from sim.api.objects import name_of
 from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, forbidden, immutable, invalid, required, too_long, unsupported
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
 

@@ -12,18 +12,18 @@ from collections.abc import Collection
 from typing import Any
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.conditions import condition_errors
-from sim.api.kinds.common.errors import Errors, forbidden, invalid, required, unsupported
 from sim.api.kinds.common.fill import all_of, present, within
-from sim.api.kinds.common.metadata import label_selector, object_meta, object_meta_update
 from sim.api.kinds.common.pods.containers import PROTOCOLS, port_or_name
 from sim.api.kinds.common.pods.defaults import TCP
 from sim.api.objects import get_in, name_of, with_field
 from sim.api.schema.kind import NOTHING, STATUS, Cells, Kind, Row, Strategy
 from sim.api.selectors import format_selector
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, forbidden, invalid, required, unsupported
+from sim.api.validation.metadata import label_selector, object_meta, object_meta_update
 from sim.ident import Names
 from sim.options.gates import POLICY_STATUS, is_on
 

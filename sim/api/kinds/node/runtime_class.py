@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, duplicate, immutable, invalid
-from sim.api.kinds.common.metadata import labels, object_meta, object_meta_update
 from sim.api.kinds.common.pods.affinity import tolerations
 from sim.api.kinds.common.pods.warnings import replaced_node_labels
 from sim.api.kinds.common.resources import requirements
 from sim.api.objects import name_of
 from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, duplicate, immutable, invalid
+from sim.api.validation.metadata import labels, object_meta, object_meta_update
 from sim.ident import Names
 
 

@@ -10,13 +10,13 @@ from sim.api.go.printing import GoValue
 from sim.api.kinds.common.cells import AGE, NAME, age, count
 from sim.api.kinds.common.conditions import condition_errors
 from sim.api.kinds.common.counts import int_or_percent, not_above_all
-from sim.api.kinds.common.errors import Errors, at_least_zero, invalid
 from sim.api.kinds.common.fill import present
-from sim.api.kinds.common.metadata import label_selector
 from sim.api.kinds.common.status import fill_counters
 from sim.api.objects import get_in, name_of
 from sim.api.schema.kind import STATUS, Cells, Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.api.validation.errors import Errors, at_least_zero, invalid
+from sim.api.validation.metadata import label_selector
 from sim.ident import Names
 
 

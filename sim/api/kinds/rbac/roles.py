@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, invalid, required
 from sim.api.kinds.common.fill import present
-from sim.api.kinds.common.metadata import is_sound, label_selector, object_meta, object_meta_update
 from sim.api.schema.kind import Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, invalid, required
+from sim.api.validation.metadata import is_sound, label_selector, object_meta, object_meta_update
 
 # --- defaults -------------------------------------------------------------------------------------
 

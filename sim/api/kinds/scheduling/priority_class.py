@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age, count
-from sim.api.kinds.common.errors import Errors, forbidden, immutable, required, unsupported
 from sim.api.kinds.common.fill import present
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.objects import name_of
 from sim.api.schema.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, forbidden, immutable, required, unsupported
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
 # scheduling.HighestUserDefinablePriority; system classes start above it.

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, duplicate, immutable, invalid, unsupported
 from sim.api.kinds.common.fill import fill, present, within
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.objects import get_in, name_of, remove_in, with_metadata
 from sim.api.schema.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, duplicate, immutable, invalid, unsupported
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 from sim.options.gates import SELINUX_MOUNT
 

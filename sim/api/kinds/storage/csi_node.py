@@ -8,15 +8,15 @@ Mirrors  kubernetes v1.25 pkg/registry/storage/csinode/strategy.go,
 from __future__ import annotations
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, at_least_zero, duplicate, immutable, invalid, required
 from sim.api.kinds.common.fill import all_of, present, within
-from sim.api.kinds.common.metadata import object_meta
 from sim.api.kinds.common.pods.volumes import csi_driver_errors
 from sim.api.objects import get_in, name_of
 from sim.api.schema.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.types import Json, Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, at_least_zero, duplicate, immutable, invalid, required
+from sim.api.validation.metadata import object_meta
 from sim.ident import Names
 
 

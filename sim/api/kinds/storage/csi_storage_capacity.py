@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sim.api.go.printing import LABEL_SELECTOR, GoValue
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import AT_LEAST_ZERO, Errors, immutable, invalid
 from sim.api.kinds.common.fill import amounts
-from sim.api.kinds.common.metadata import label_selector, object_meta, object_meta_update
 from sim.api.kinds.common.pods.warnings import replaced_node_labels
 from sim.api.schema.kind import Kind, Lifecycle, Row, Strategy
 from sim.api.types import Json, Obj
+from sim.api.validation import text
+from sim.api.validation.errors import AT_LEAST_ZERO, Errors, immutable, invalid
+from sim.api.validation.metadata import label_selector, object_meta, object_meta_update
 from sim.ident import Names
 from sim.units import quantity_nano, quantity_text
 

@@ -12,9 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import (
+from sim.api.kinds.common.fill import present
+from sim.api.kinds.common.pods.warnings import replaced_node_labels
+from sim.api.objects import annotations_of, name_of
+from sim.api.schema.kind import Cells, Deletion, Kind, Row
+from sim.api.types import Json, Obj
+from sim.api.validation import text
+from sim.api.validation.errors import (
     Errors,
     duplicate,
     forbidden,
@@ -24,12 +29,7 @@ from sim.api.kinds.common.errors import (
     too_long,
     unsupported,
 )
-from sim.api.kinds.common.fill import present
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
-from sim.api.kinds.common.pods.warnings import replaced_node_labels
-from sim.api.objects import annotations_of, name_of
-from sim.api.schema.kind import Cells, Deletion, Kind, Row
-from sim.api.types import Json, Obj
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
 

@@ -11,16 +11,16 @@ Differs  an error about a changed spec shows its type alone, where upstream show
 from __future__ import annotations
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, forbidden, immutable, invalid, required, too_long
 from sim.api.kinds.common.fill import present, within
-from sim.api.kinds.common.metadata import object_meta
 from sim.api.kinds.common.persistent_volumes import fill_volume_source, volume_spec
 from sim.api.kinds.common.pods.volumes import csi_driver_errors
 from sim.api.objects import get_in, name_of, with_field
 from sim.api.schema.kind import STATUS, Cells, Deletion, Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, forbidden, immutable, invalid, required, too_long
+from sim.api.validation.metadata import object_meta
 from sim.ident import Names
 
 # --- defaults -------------------------------------------------------------------------------------

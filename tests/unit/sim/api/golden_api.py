@@ -23,12 +23,13 @@ from actors.storage import MemoryStore
 from sim.api.kinds import conversion as forms
 from sim.api.kinds.registry import KINDS
 from sim.api.ownership import managed
+from sim.api.refusals import Refusal, method_not_allowed
 from sim.api.schema.kind import Kind
 from sim.api.scheme.scheme import Scheme
 from sim.api.store import Consult, Consulted
 from sim.api.types import Reply, Request, UserInfo
 from sim.api.verbs import subresources as verbs_sub
-from sim.api.verbs.call import Call, Refusal, Registry, any_of, method_not_allowed
+from sim.api.verbs.call import Call, Registry, any_of
 from sim.ident import NAMES
 
 GOLDEN = Path(__file__).resolve().parents[5] / "shared" / "golden"

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from sim.api import status
-from sim.api.kinds.common.errors import invalid
-from sim.api.kinds.common.metadata import finalizers, labels, owner_references
 from sim.api.kinds.core import config_map, resource_quota
 from sim.api.ownership import field_sets as managed_set
 from sim.api.schema.json_text import END, syntax_error
+from sim.api.validation.errors import invalid
+from sim.api.validation.metadata import finalizers, labels, owner_references
 
 MANY = 3 * status.CAUSES_MAX
 

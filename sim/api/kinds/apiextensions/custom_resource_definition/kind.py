@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sim.api.crd import definition_form, definition_lifecycle
+from sim.api.crd import definition_form
 from sim.api.crd.definition_form import schemas_in
+from sim.api.kinds.apiextensions.custom_resource_definition import lifecycle as definition_lifecycle
 from sim.api.kinds.apiextensions.custom_resource_definition.validation import (
     create_definition,
     status_definition,

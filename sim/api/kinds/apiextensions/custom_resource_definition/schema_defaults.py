@@ -21,8 +21,8 @@ from sim.api.crd.structural_check import schema_errors
 from sim.api.crd.structural_values import BadPart, pruned, with_typed_parts
 from sim.api.go.printing import ANY, GoValue
 from sim.api.kinds.apiextensions.custom_resource_definition.structure import EMBEDDED, ERRORS_MAX, named
-from sim.api.kinds.common.errors import INVALID, Errors, FieldError, invalid
 from sim.api.types import Json, Obj
+from sim.api.validation.errors import INVALID, Errors, FieldError, invalid
 
 _META = ("metadata", "apiVersion", "kind")
 _HEAD: Obj = {"apiVersion": "validation/v1", "kind": "Validation"}

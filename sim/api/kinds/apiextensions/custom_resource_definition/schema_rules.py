@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from sim.api.crd.structural import structural
 from sim.api.go.printing import GoValue
 from sim.api.kinds.apiextensions.custom_resource_definition.structure import EMBEDDED
-from sim.api.kinds.common.errors import INTERNAL, Errors, FieldError, forbidden, invalid
 from sim.api.types import Json, Obj
+from sim.api.validation.errors import INTERNAL, Errors, FieldError, forbidden, invalid
 
 if TYPE_CHECKING:
     from sim.api.crd.cel.rules import Compiled

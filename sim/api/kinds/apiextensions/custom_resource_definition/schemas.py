@@ -33,8 +33,8 @@ from sim.api.kinds.apiextensions.custom_resource_definition.structure import (
     not_structural,
     structural_errors,
 )
-from sim.api.kinds.common.errors import Errors, FieldError, forbidden, invalid, required, unsupported
 from sim.api.types import Json, Obj
+from sim.api.validation.errors import Errors, FieldError, forbidden, invalid, required, unsupported
 
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
 LIST_TYPE, LIST_KEYS, MAP_TYPE = (

@@ -17,8 +17,8 @@ from enum import Enum
 
 from sim.api.crd.definition_form import RULES, schemas_in
 from sim.api.crd.regexes import BadPattern, check_pattern
-from sim.api.kinds.common.errors import Errors, FieldError, forbidden, invalid, required
 from sim.api.types import Json, Obj
+from sim.api.validation.errors import Errors, FieldError, forbidden, invalid, required
 from sim.remembered import cached
 
 EMBEDDED, PRESERVE, INT_OR_STRING = (

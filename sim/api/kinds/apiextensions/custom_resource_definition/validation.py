@@ -22,12 +22,13 @@ from urllib.parse import urlsplit
 from sim.api.crd.definition_form import names_of, schemas_in
 from sim.api.go.printing import GoValue
 from sim.api.kinds.apiextensions.custom_resource_definition.schemas import schema_errors
-from sim.api.kinds.common import text, webhooks
-from sim.api.kinds.common.errors import Errors, forbidden, immutable, invalid, one_of, required
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
+from sim.api.kinds.common import webhooks
 from sim.api.objects import condition_status
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Json, Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, forbidden, immutable, invalid, one_of, required
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")

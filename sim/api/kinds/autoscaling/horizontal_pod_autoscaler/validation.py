@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from sim.api.go.printing import QUANTITY, GoValue
 from sim.api.kinds.autoscaling.horizontal_pod_autoscaler.forms import is_first, to_second
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import (
+from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import (
     ABOVE_ZERO,
     Errors,
     at_least_zero,
@@ -18,8 +19,7 @@ from sim.api.kinds.common.errors import (
     required,
     unsupported,
 )
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
-from sim.api.types import Obj
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.units import quantity_nano
 
 WINDOW_MAX_S, PERIOD_MAX_S = 3600, 1800  # MaxStabilizationWindowSeconds, MaxPeriodSeconds

@@ -7,9 +7,9 @@ Mirrors  kubernetes v1.25 pkg/apis/batch/validation/validation.go (validatePodFa
 from __future__ import annotations
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import INVALID, Errors, FieldError, duplicate, invalid, one_of, too_many
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import INVALID, Errors, FieldError, duplicate, invalid, one_of, too_many
 
 RULES_MAX, PATTERNS_MAX, CODES_MAX = 20, 20, 255
 _ACTIONS = ("Count", "FailJob", "Ignore")

@@ -11,8 +11,11 @@ from typing import Any
 
 from sim.api.go.printing import LABEL_SELECTOR, STRING_MAP, GoValue
 from sim.api.kinds.batch.job.failure_policy import failure_policy
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import (
+from sim.api.kinds.common.pods.spec import template
+from sim.api.kinds.common.workloads import MISMATCH, spec_of
+from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import (
     IMMUTABLE,
     Errors,
     at_least_zero,
@@ -23,10 +26,7 @@ from sim.api.kinds.common.errors import (
     required,
     unsupported,
 )
-from sim.api.kinds.common.metadata import is_sound, label_selector, matches, object_meta, object_meta_update
-from sim.api.kinds.common.pods.spec import template
-from sim.api.kinds.common.workloads import MISMATCH, spec_of
-from sim.api.types import Obj
+from sim.api.validation.metadata import is_sound, label_selector, matches, object_meta, object_meta_update
 from sim.ident import NAMES
 
 _TRACKING = tuple(names.annotation_job_tracking for names in NAMES.values())

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import (
+from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import (
     ABOVE_ZERO,
     Errors,
     duplicate,
@@ -19,8 +20,7 @@ from sim.api.kinds.common.errors import (
     required,
     unsupported,
 )
-from sim.api.kinds.common.metadata import label_selector
-from sim.api.types import Obj
+from sim.api.validation.metadata import label_selector
 from sim.ident import TAINT_EFFECTS
 
 _MATCH_FIELDS = ("metadata.name",)

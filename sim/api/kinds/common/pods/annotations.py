@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, forbidden, invalid
 from sim.api.kinds.common.pods.affinity import tolerations
 from sim.api.objects import with_field
 from sim.api.schema.field_validation import go_kind
 from sim.api.schema.json_text import go_quote, parse
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, forbidden, invalid
 from sim.ident import NAMES, Names
 from sim.units import parse_whole
 

@@ -11,8 +11,12 @@ import re
 from typing import Any
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import (
+from sim.api.kinds.common.pods.volumes import field_reference, resource_reference
+from sim.api.kinds.common.pods.windows_options import windows_options
+from sim.api.kinds.common.resources import requirements
+from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import (
     AT_LEAST_ZERO,
     Errors,
     at_least_zero,
@@ -24,10 +28,6 @@ from sim.api.kinds.common.errors import (
     required,
     unsupported,
 )
-from sim.api.kinds.common.pods.volumes import field_reference, resource_reference
-from sim.api.kinds.common.pods.windows_options import windows_options
-from sim.api.kinds.common.resources import requirements
-from sim.api.types import Obj
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")

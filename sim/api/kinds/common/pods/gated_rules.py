@@ -18,12 +18,12 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from sim.api.kinds.common.claims import access_mode_errors
-from sim.api.kinds.common.errors import Errors, FieldError, forbidden, invalid, unsupported
 from sim.api.kinds.common.pods.gates import host_user_errors
 from sim.api.kinds.common.pods.volumes import RESOURCES
 from sim.api.kinds.common.pods.windows_options import is_host_process, visited_containers
 from sim.api.objects import get_in
 from sim.api.types import Obj
+from sim.api.validation.errors import Errors, FieldError, forbidden, invalid, unsupported
 from sim.options.gates import (
     DELETION_COST,
     EXPANDED_DNS,

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from sim.api.kinds.common.errors import Errors, forbidden
 from sim.api.types import Obj
+from sim.api.validation.errors import Errors, forbidden
 from sim.ident import NAMES
 from sim.options.gates import (
     APP_ARMOR,

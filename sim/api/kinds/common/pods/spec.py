@@ -10,17 +10,6 @@ from __future__ import annotations
 
 import re
 
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import (
-    Errors,
-    duplicate,
-    forbidden,
-    invalid,
-    one_of,
-    required,
-    unsupported,
-)
-from sim.api.kinds.common.metadata import annotation_map, labels
 from sim.api.kinds.common.pods.affinity import affinity, spread_constraints, tolerations
 from sim.api.kinds.common.pods.annotations import annotation_errors, seccomp_mismatches
 from sim.api.kinds.common.pods.containers import (
@@ -40,6 +29,17 @@ from sim.api.kinds.common.pods.windows_options import (
 from sim.api.kinds.common.resources import requirements
 from sim.api.memo import IdentityMemo
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import (
+    Errors,
+    duplicate,
+    forbidden,
+    invalid,
+    one_of,
+    required,
+    unsupported,
+)
+from sim.api.validation.metadata import annotation_map, labels
 
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, invalid, required, unsupported
 from sim.api.types import Json, Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, invalid, required, unsupported
 from sim.ident import NAMES
 
 Check = Callable[[Obj, str], Errors]

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.api.kinds.common import text
 from sim.api.kinds.common.claims import claim_spec
-from sim.api.kinds.common.errors import (
+from sim.api.kinds.common.pods import vendor_volumes as volumes_vendor
+from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import (
     Errors,
     duplicate,
     forbidden,
@@ -19,9 +21,7 @@ from sim.api.kinds.common.errors import (
     too_long,
     unsupported,
 )
-from sim.api.kinds.common.metadata import annotation_map, labels
-from sim.api.kinds.common.pods import vendor_volumes as volumes_vendor
-from sim.api.types import Obj
+from sim.api.validation.metadata import annotation_map, labels
 from sim.units import quantity_nano, quantity_text
 
 _MODE_ERROR = "must be a number between 0 and 0777 (octal), both inclusive"

@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, forbidden, invalid
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, forbidden, invalid
 
 CREDENTIAL_SPEC_MAX_KIB = 64
 DOMAIN_MAX, USER_MAX = 256, 104

@@ -12,15 +12,15 @@ from typing import Any
 
 from sim.api.go.differences import difference
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import INTERNAL, Errors, FieldError, duplicate, forbidden, invalid, required
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.affinity import tolerations
 from sim.api.kinds.common.pods.annotations import annotation_changes, annotation_errors, seccomp_mismatches
 from sim.api.kinds.common.pods.containers import image_space
 from sim.api.kinds.common.pods.spec import pod_spec
 from sim.api.memo import IdentityMemo
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import INTERNAL, Errors, FieldError, duplicate, forbidden, invalid, required
+from sim.api.validation.metadata import object_meta, object_meta_update
 
 _UPDATE_FORBIDDEN = (
     "pod updates may not change fields other than `spec.containers[*].image`, `spec.initContainers[*].image`,"

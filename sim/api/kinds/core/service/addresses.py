@@ -18,7 +18,6 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 from sim.api.counting import Counting
-from sim.api.kinds.common.errors import Errors, invalid
 from sim.api.kinds.core.service.ports import (
     NEEDS_NODE_PORT,
     NODE_PORTS,
@@ -32,6 +31,7 @@ from sim.api.kinds.core.service.refusal import ServiceRefusal
 from sim.api.kinds.core.service.validation import cluster_ip_errors
 from sim.api.store import Answer, Item, Op, Page, Range, Unavailable
 from sim.api.types import Obj
+from sim.api.validation.errors import Errors, invalid
 
 FAMILY = "IPv4"  # the cluster's only one
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from sim.api.go.printing import GoValue
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import (
+from sim.api.kinds.common.pods.containers import PROTOCOLS, port_or_name
+from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import (
     IMMUTABLE,
     Errors,
     duplicate,
@@ -18,9 +20,7 @@ from sim.api.kinds.common.errors import (
     required,
     unsupported,
 )
-from sim.api.kinds.common.metadata import labels, object_meta, object_meta_update
-from sim.api.kinds.common.pods.containers import PROTOCOLS, port_or_name
-from sim.api.types import Obj
+from sim.api.validation.metadata import labels, object_meta, object_meta_update
 from sim.ident import NAMES
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")

@@ -8,8 +8,8 @@ import pytest
 
 from sim.api.crd.conversion_webhook import answered, question_of
 from sim.api.crd.served import resources_of
+from sim.api.refusals import Refusal
 from sim.api.types import Obj
-from sim.api.verbs.call import Refusal
 from tests.unit.sim.api.crd.test_served import definition, version
 
 HOOK = {

@@ -13,10 +13,10 @@ from sim.api.kinds.tables import cells, columns
 from sim.api.ownership.apply import Applied, Configuration, apply
 from sim.api.ownership.managed import Version, Writer, misfit, on_create, on_update
 from sim.api.ownership.typed_values import type_errors
+from sim.api.refusals import Refusal
 from sim.api.scheme import discovery
 from sim.api.scheme.scheme import Scheme
 from sim.api.store import Change, Item
-from sim.api.verbs.call import Refusal
 from sim.ident import NAMES
 
 NAMING = NAMES["kubernetes"]

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, at_least_zero, immutable, required
 from sim.api.kinds.common.fill import fill_zero, present, within
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.networking import cluster_cidr
 from sim.api.kinds.registry import KINDS
 from sim.api.kinds.tables import columns, row
@@ -20,6 +17,9 @@ from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.scheme.discovery import api_group, api_resource_list
 from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import Errors, at_least_zero, immutable, required
+from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import NAMES, Names
 from tests.unit.sim.api.golden_api import Api
 

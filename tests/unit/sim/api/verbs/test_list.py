@@ -7,7 +7,7 @@ from base64 import urlsafe_b64encode
 
 import pytest
 
-from sim.api.verbs.call import Refusal
+from sim.api.refusals import Refusal
 from sim.api.verbs.list import ListPlan, check_match, decode_token, encode_token, plan_list
 
 TOKEN = encode_token(7, "default/a\0")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sim.api.verbs.call import Refusal
+from sim.api.refusals import Refusal
 from sim.api.verbs.log import agent_of, container_of, errors_of
 
 

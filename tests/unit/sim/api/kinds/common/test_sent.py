@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from sim.api.go.printing import LABEL_SELECTOR, QUANTITY, GoValue
-from sim.api.kinds.common.errors import forbidden, invalid
 from sim.api.kinds.common.sent import as_judged, as_sent, with_differences
 from sim.api.schema.decoding import decode
 from sim.api.schema.field_validation import Sent
 from sim.api.scheme.scheme import Scheme
+from sim.api.validation.errors import forbidden, invalid
 from sim.ident import NAMES
 
 SETS = Scheme(NAMES["kubernetes"]).resource("replicasets")

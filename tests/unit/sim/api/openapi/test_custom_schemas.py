@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from sim.api.crd.openapi import schemas
 from sim.api.crd.served import resources_of
 from sim.api.openapi.custom_paths import custom_paths
+from sim.api.openapi.custom_schemas import schemas
 from sim.api.openapi.schemas import V2, V3
 from sim.ident import NAMES
 

@@ -14,8 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 from sim.api.go.printing import LABEL_SELECTOR, GoValue, time_text
-from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import (
+from sim.api.memo import IdentityMemo
+from sim.api.schema.json_text import go_quote
+from sim.api.status import CAUSES_MAX
+from sim.api.types import Obj
+from sim.api.validation import text
+from sim.api.validation.errors import (
     AT_LEAST_ZERO,
     Errors,
     FieldError,
@@ -25,10 +29,6 @@ from sim.api.kinds.common.errors import (
     required,
     too_long,
 )
-from sim.api.memo import IdentityMemo
-from sim.api.schema.json_text import go_quote
-from sim.api.status import CAUSES_MAX
-from sim.api.types import Obj
 from sim.ident import NAMES
 
 ANNOTATIONS_BYTES_MAX = 256 * 1024  # objectmeta.go: TotalAnnotationSizeLimitB

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sim.api.crd.definition_form import definition
-from sim.api.crd.definition_lifecycle import (
+from sim.api.kinds.apiextensions.custom_resource_definition.lifecycle import (
     COMPLETED,
     TERMINATING,
     established,
