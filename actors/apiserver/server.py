@@ -77,9 +77,8 @@ from sim.units import MS, SECOND
 
 WRITE_US = 34 * SECOND  # handlers: requestTimeoutUpperBound, for writes
 PROGRESS_US = 600 * SECOND  # etcd's watch progress notification
-# etcd's client repeats failed reads until the request ends (clientv3/retry.go,
-# defaultBackoffWaitBetween).
-AGAIN_US = 25 * MS
+# etcd's client repeats failed reads until the request ends.
+AGAIN_US = 25 * MS  # clientv3/retry.go: defaultBackoffWaitBetween
 TOO_MANY = Reply(429, body="Too many requests, please try again later.", headers={"Retry-After": "1"})
 LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"
 

@@ -1,8 +1,8 @@
 """The controller of CustomResourceDefinitions: names, conditions, and deletion of their objects.
 
-Turns changes of definitions into writes of their status, in the order of
-`sim.api.kinds.apiextensions.custom_resource_definition.lifecycle`.  The deletion of a definition deletes all of its objects and
-then removes the finalizer.
+Turns changes of definitions into writes of their status, in the order of `lifecycle` in
+`sim.api.kinds.apiextensions.custom_resource_definition`.  The deletion of a definition deletes all
+of its objects and then removes the finalizer.
 
 Holds: no work is scheduled while no definition changes.  All replicas decide the same; the later
 one writes nothing or meets a conflict.  A failed write is retried with growing delays.  After a

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from sim.api.kinds.common.errors import Errors, required
 from sim.api.kinds.policy.pod_disruption_budget import KIND
 from sim.api.kinds.registry import KINDS
 from sim.api.types import Obj
+from sim.api.validation.errors import Errors, required
 from tests.unit.sim.api.golden_api import Api
 
 PATH = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
