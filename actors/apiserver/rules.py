@@ -4,7 +4,8 @@ Turns the pure parts of `sim.api` into the `Rules` on which the verbs run.
 
 Mirrors  kubernetes v1.25 apiserver pkg/admission.
 Differs  Admission reads the current store; upstream's plugins read informers that may lag by
-         milliseconds.
+         milliseconds. apiserver_cel_evaluation_duration_seconds counts one evaluation for each
+         object.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ Mirrors  kubernetes-csi/external-provisioner v3.2 pkg/controller/controller.go (
          shouldDelete, provisionClaimOperation, rescheduleProvisioning, 100 workers, calls of at
          most 10 s, the events.
 Differs  a zone is chosen by the node, or else the one with the fewest bytes of the driver; a claim
-         that is copied gets no finalizer for that time.
+         that is copied gets no finalizer for that time. No finalizer of external-provisioner is
+         set.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ importance show).
 Mirrors  kubernetes v1.25 pkg/scheduler/framework/preemption/preemption.go and
          framework/plugins/defaultpreemption/default_preemption.go.
 Differs  nodes are tried one by one, and of candidates equal in every respect the first tried wins
-         (upstream: the order of a map).
+         (upstream: the order of a map). The end of the last victim is seen after the cycle.
 """
 
 from __future__ import annotations

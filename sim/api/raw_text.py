@@ -8,6 +8,8 @@ forgets the text, and then has that of Go's encoder.
 
 Mirrors  apimachinery v1.25 pkg/runtime/{extension,converter}.go, golang encoding/json (Compact).
 Differs  the text of a number, a string or a truth value alone is not kept: `1.0` becomes 1.0.
+         Unpaired surrogates are not kept, and a text of a number is forgotten when the storage
+         packs its object.
 """
 
 from __future__ import annotations

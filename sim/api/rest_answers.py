@@ -6,6 +6,8 @@ the error that callers report.  A body is JSON or YAML, under any content type.
 Mirrors  kubernetes v1.25 client-go rest/request.go (transformResponse,
          newUnstructuredResponseError, Result.Into, Result.Error), apimachinery
          pkg/api/errors/errors.go (NewGenericServerResponse).
+Differs  a Status with an empty message in an answer of code 4xx or 5xx is no failure of the call;
+         YAML nests 500 deep at most.
 """
 
 from __future__ import annotations

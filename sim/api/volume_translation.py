@@ -5,7 +5,8 @@ Turns a volume of a pod into the persistent volume that stands for it, which is 
 Mirrors  kubernetes v1.25 csi-translation-lib/plugins/{aws_ebs,azure_disk,gce_pd,openstack_cinder,
          vsphere_volume}.go (TranslateInTreeInlineVolumeToCSI), pkg/volume/util/
          operationexecutor and attachdetach/util/util.go (CreateVolumeSpec).
-Differs  shares of azureFile are not attached, and are not translated.
+Differs  shares of azureFile are not attached, and are not translated. The handle is the field that
+         names the disk.
 """
 
 from __future__ import annotations

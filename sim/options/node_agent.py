@@ -9,7 +9,8 @@ Mirrors  spec/node-agent.md; kubernetes v1.25 cmd/kubelet/app/options and
          pkg/kubelet/apis/config/v1beta1/defaults.go.
 Differs  fields that upstream takes from its configuration file only (nodeStatusReportFrequency,
          nodeLeaseDurationSeconds, shutdownGracePeriod and its kin) are given like options, under
-         the names of the fields in flag spelling.
+         the names of the fields in flag spelling. cluster-dns is 10.0.0.10 by default (upstream:
+         none, and each pod gets the event MissingClusterDNS), since administrators set it.
 """
 
 from __future__ import annotations

@@ -11,7 +11,9 @@ Mirrors  kubernetes v1.25 pkg/controlplane/instance.go (start-kube-apiserver-ide
          apimachinery/lease/controller.go, kube-aggregator pkg/apiserver/apiserver.go
          (built-in-resources-storage-version-updater), apiserver
          pkg/storageversion/{manager,updater}.go, pkg/endpoints/filters/storageversion.go.
-Differs  a failed renewal is repeated by the next one.
+Differs  a failed renewal is repeated by the next one. Without
+         runtime-config=internal.apiserver.k8s.io/v1alpha1 writes are refused for ever; upstream's
+         server ends after 30 s.
 """
 
 from __future__ import annotations

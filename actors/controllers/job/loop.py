@@ -9,7 +9,7 @@ Holds: a finished pod is listed in the status before its finalizer is removed, a
 
 Mirrors  kubernetes v1.25.10 pkg/controller/job/job_controller.go with JobTrackingWithFinalizers and
          JobReadyPods.
-Differs  no metrics.
+Differs  no metrics. Jobs are tracked by finalizers only.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Mirrors  pkg/kubelet/kuberuntime/kuberuntime_manager.go: computePodActions,
          findNextInitContainerToRun; pkg/kubelet/container/helpers.go: ShouldContainerBeRestarted
          (v1.25).
 Differs  a change of a container's spec is recognized by its image: the API allows no change of
-         another field.
+         another field. After the clock was set back, the newest instance is still the last that was
+         created; upstream takes one that has ended, and fails to create its successor.
 """
 
 from __future__ import annotations

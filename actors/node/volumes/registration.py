@@ -6,7 +6,8 @@ registered, and the patch of the Node.
 Mirrors  pkg/volume/csi/nodeinfomanager/nodeinfomanager.go; pkg/volume/csi/csi_plugin.go:
          initializeCSINode, the migrated plugins (v1.25).
 Differs  the drivers of a node register together, with the CSINode's creation; upstream reads the
-         CSINode first and writes once more for each driver.
+         CSINode first and writes once more for each driver. A driver that is away from a node stays
+         registered, so mounts fail with `Unavailable`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ which converts where it decodes.
 
 Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/conversion/webhook_converter.go.
 Differs  the uid of a review depends on the object and on the number of reviews before it,
-         upstream's is random.
+         upstream's is random. managedFields of other versions are not converted.
 """
 
 from __future__ import annotations

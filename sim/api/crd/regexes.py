@@ -12,7 +12,8 @@ Mirrors  Go regexp.MatchString (search anywhere in the text) and the messages of
          ErrorCode.
 Differs  the engine is the C++ implementation of RE2, Go's the Go implementation. Patterns that only
          one of the two refuses (very large ones, names of groups that start with a digit) follow
-         the C++ implementation.
+         the C++ implementation. A pattern has at most 20,000 steps; one that exceeds its object's
+         `Budget` does not match (422).
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ server.
 Mirrors  kube-aggregator v1.25 pkg/controllers/{openapi,openapiv3}/aggregator/aggregator.go;
          kube-openapi pkg/openapiconv/convert.go.
 Differs  of two servers with a document of version 3 at one path, this server and then the first
-         APIService by name answers it; upstream takes one by chance.
+         APIService by name answers it; upstream takes one by chance. Documents are downloaded only
+         while a cluster is served, and nest 100 deep at most.
 """
 
 from __future__ import annotations

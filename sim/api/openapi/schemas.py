@@ -10,7 +10,8 @@ Mirrors  kubernetes v1.25 api/openapi-spec; kube-openapi pkg/generators/openapi.
          (mustEnforceDefault), pkg/generators/enum.go, pkg/schemamutation/walker.go (defaults in
          version 3 only), pkg/builder3 (a reference with siblings is in `allOf`).
 Differs  a description lists the allowed values without upstream's remark on each; whether a field
-         of a definition without field numbers is a pointer follows from its name.
+         of a definition without field numbers is a pointer follows from its name. Descriptions of
+         Quantity and IntOrString are shorter, so hashes of documents differ.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ Holds: functions are called in the order of the kernel, so a run repeats if an a
 request, on the state of the cluster and on the time alone.
 
 Mirrors  kube-aggregator v1.25 pkg/apiserver/resolvers.go; it has no part that answers.
+Differs  ready pods of a Service without a program answer as the server of an empty group version.
 """
 
 from __future__ import annotations

@@ -9,8 +9,10 @@ available, autoscaling gets the error that a request for it would get.
 
 Mirrors  kubernetes-sigs/metrics-server v0.6 pkg/api/{node,pod}.go, kubernetes-sigs/
          custom-metrics-apiserver pkg/registry; k8s.io/metrics pkg/apis.
-Differs  The server runs outside of the nodes: its Service is of type ExternalName.  A sample is of
-         the instant of the request.  A node uses what its containers use.
+Differs  The server runs outside of the nodes: its Service is of type ExternalName. A sample is of
+         the instant of the request. A node uses what its containers use. A group of custom or
+         external metrics without a metric lists one resource without a meaning, since clients
+         report an error for an empty group.
 """
 
 from __future__ import annotations

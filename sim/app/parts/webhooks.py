@@ -19,7 +19,10 @@ argument alone.
 
 Mirrors  kubernetes v1.25 kube-aggregator pkg/apiserver/resolvers.go,
          apiserver pkg/util/{proxy/proxy,webhook/client}.go (ResolveCluster).
-Differs  the certificate of a function is not checked.
+Differs  the certificate of a function is not checked. Ready pods of a Service without a program
+         allow everything, and a Service with an address outside needs no endpoint. A server that
+         exceeds the time within its body counts as one that did not answer. A user in a redirect's
+         address is not sent.
 """
 
 from __future__ import annotations

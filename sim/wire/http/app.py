@@ -5,7 +5,8 @@ the reply, body, then the API server behind the gate.
 
 Mirrors  kubernetes v1.25 apiserver pkg/server/config.go (DefaultBuildHandlerChain),
          pkg/endpoints/filters.
-Differs  `timeout=` counts in virtual and in real time: what ends first ends the request.
+Differs  `timeout=` counts in virtual and in real time: what ends first ends the request. A request
+         that takes 60 real seconds is 504. `timeoutSeconds` of a watch is virtual.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ took; limits do not count the time in which this process was stopped.
 
 Mirrors  golang net/http server.go (conn.serve, closeWriteAndWait), at go1.19.
 Differs  a client that closes only its sending side counts as gone; Go serves the requests that it
-         had sent before.
+         had sent before. Up to 24 MiB of a refused body are read for up to 60 s, and the connection
+         stays open; Go reads 256 KiB and closes it.
 """
 
 from __future__ import annotations

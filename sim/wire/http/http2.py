@@ -11,7 +11,8 @@ usual.
 Mirrors  golang.org/x/net/http2 server.go (processHeaders, startGracefulShutdown), at the
          version of go1.19; RFC 9113.
 Differs  a WebSocket over HTTP/2 is not offered; upstream's server offers none either. Priorities of
-         streams are ignored, as RFC 9113 section 5.3 allows.
+         streams are ignored, as RFC 9113 section 5.3 allows. A stream is reset up to 2 s after its
+         unfinished body was refused, by Go at once.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ unknown fields are skipped; any bytes give a JSON value or a `ProtobufError`.
 Mirrors  kubernetes v1.25 apimachinery pkg/runtime/serializer/protobuf, api */generated.proto
          (numbers only).
 Differs  fields newer than the schema are dropped; bytes that must be JSON and are not are refused
-         here, and so are times outside of the years 1 to 9999, which JSON cannot hold.
+         here, and so are times outside of the years 1 to 9999, which JSON cannot hold. Bytes of a
+         name that are no UTF-8 become U+FFFD.
 """
 
 from __future__ import annotations

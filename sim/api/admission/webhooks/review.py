@@ -5,6 +5,7 @@ failure.
 
 Mirrors  kubernetes v1.25 apiserver pkg/admission/plugin/webhook/request/admissionreview.go,
          pkg/admission/plugin/webhook/errors/statuserror.go; apimachinery pkg/util/webhook.
+Differs  objects in reviews have no managedFields.
 """
 
 from __future__ import annotations

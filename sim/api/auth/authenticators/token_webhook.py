@@ -8,7 +8,8 @@ that names none of the wanted audiences is none, and one with a value of a wrong
 Mirrors  kubernetes v1.25 apiserver plugin/pkg/authenticator/token/webhook/webhook.go,
          pkg/authentication/token/cache/cached_token_authenticator.go.
 Differs  an error of the service is remembered for a moment, in which the request that asked reads
-         it; the service is asked once, and not again after a failure.
+         it; the service is asked once, and not again after a failure. The transport calls the
+         service, outside of virtual time.
 """
 
 from __future__ import annotations

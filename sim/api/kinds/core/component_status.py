@@ -5,7 +5,8 @@ Mirrors  kubernetes v1.25 pkg/registry/core/componentstatus/rest.go,
          pkg/probe/http (an unreachable server is a failure with the error as its text, and so is
          a code of 400 or more),
          pkg/printers/internalversion/printers.go: printComponentStatus.
-Differs  components come in a fixed order, upstream's in a random one.
+Differs  components come in a fixed order, upstream's in a random one. A component is Unhealthy if
+         no replica of it runs.
 """
 
 from __future__ import annotations

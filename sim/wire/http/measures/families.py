@@ -9,7 +9,11 @@ Holds: families are in the order of their names, and the series of a family in t
 
 Mirrors  kubernetes v1.25, the files metrics.go of its components: names, labels, buckets, texts and
          stability; component-base metrics/{opts,registry}.go (deprecated and hidden families).
-Differs  times are virtual, so that work which takes no virtual time takes 0.
+Differs  times are virtual, so that work which takes no virtual time takes 0. Families of the Go
+         runtime, gRPC, KMS and the size of etcd are missing, and so are
+         authentication_token_cache_*, attachdetach_controller_total_volumes,
+         storage_count_attachable_volumes_in_use, volume_operation_total_* and
+         csi_operations_seconds.
 """
 
 from __future__ import annotations

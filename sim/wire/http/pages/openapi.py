@@ -9,7 +9,8 @@ Mirrors  kube-openapi pkg/handler/handler.go (RegisterOpenAPIVersionedService), 
          (HandleDiscovery, HandleGroupVersion), net/http fs.go (ServeContent: the type of JSON is
          text/plain, of protobuf application/octet-stream) and http.Redirect, at the versions of
          Kubernetes v1.25; NYTimes/gziphandler (answers of version 2 are compressed).
-Differs  Last-Modified is when a server first served the document, not when it made it.
+Differs  Last-Modified is when a server first served the document, not when it made it. Compressed
+         answers of version 2 have a length, and no chunks.
 """
 
 from __future__ import annotations

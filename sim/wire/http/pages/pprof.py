@@ -6,7 +6,7 @@ Mirrors  google/pprof proto/profile.proto (field numbers only); golang net/http/
          answer of /debug/pprof/profile, the default of 30 s), kubernetes v1.25 apiserver
          pkg/server/routes/profiling.go.
 Differs  the profile of processor time is the only one: heap, goroutine and the others are those of
-         Go's runtime.
+         Go's runtime. /debug/flags/v has two levels: below 4, and from 4 on.
 """
 
 from __future__ import annotations
