@@ -108,10 +108,10 @@ def _container(container: Obj) -> Obj:
 def _requests_from_limits(container: Obj) -> Obj:
     """The container with its limits as requests, where it has none; of pods, never of templates."""
     resources = container.get("resources") or {}
-    limits, requests = resources.get("limits"), resources.get("requests") or {}
-    if not limits or all(name in requests for name in limits):
+    limits, requests = resources.get("limits"), resources.get("requests")
+    if limits is None or (requests is not None and all(name in requests for name in limits)):
         return container
-    return {**container, "resources": {**resources, "requests": {**limits, **requests}}}
+    return {**container, "resources": {**resources, "requests": {**limits, **(requests or {})}}}
 
 
 # --- volumes --------------------------------------------------------------------------------------

@@ -175,14 +175,15 @@ def _tolerations_update(new: list[Obj], old: list[Obj]) -> Errors:
 
 
 def _fixed(spec: Obj, before: Obj) -> Obj:
-    """The spec without what an update may change, and with the images of `before`."""
+    """The spec without what an update may change, and with the images of `before`.
+
+    Upstream collects the containers in new lists, so that an empty list becomes none.
+    """
     out = {k: v for k, v in spec.items() if k not in _FREE}
     for kind in ("containers", "initContainers"):
-        if spec.get(kind):
-            out[kind] = [
-                {**c, "image": b.get("image")}
-                for c, b in zip(spec[kind], before.get(kind) or (), strict=False)
-            ]
+        given = zip(out.pop(kind, None) or (), before.get(kind) or (), strict=False)
+        if containers := [{**c, "image": b.get("image")} for c, b in given]:
+            out[kind] = containers
     grace = before.get("terminationGracePeriodSeconds")
     if grace is not None and grace < 0 and spec.get("terminationGracePeriodSeconds") == 1:
         out["terminationGracePeriodSeconds"] = grace

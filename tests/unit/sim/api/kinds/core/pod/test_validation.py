@@ -56,6 +56,20 @@ def test_pod_update_may_change_images_tolerations_and_deadline_only():
     assert marked == ['-\tHostname:"",', '+\tHostname:"h",']  # the deadline may change
 
 
+def test_empty_init_containers_are_no_difference_of_a_refused_update():
+    old = made("pods")
+    spec = {**old["spec"], "initContainers": [], "hostname": "h"}
+    (refused,) = updated("pods", {**old, "spec": spec}, old)
+    marked = [line.replace(" ", "") for line in refused.splitlines() if line[0] in "+-"]
+    assert marked == ['-\tHostname:"",', '+\tHostname:"h",']
+
+
+def test_empty_limits_of_a_pod_make_its_requests_empty():
+    container = {"name": "c", "image": "i", "resources": {"limits": {}}}
+    spec = made("pods", spec={"containers": [container]})["spec"]
+    assert spec["containers"][0]["resources"] == {"limits": {}, "requests": {}}
+
+
 def test_changed_ephemeral_container_is_refused_with_the_difference() -> None:
     held = {"name": "e", "image": "i", "imagePullPolicy": "Always", "terminationMessagePolicy": "File"}
     old = made("pods")
