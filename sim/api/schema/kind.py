@@ -164,6 +164,8 @@ class Strategy:
     graceful: True if deletion waits for a grace period
         default_propagation: the propagation policy of a delete that names none; "Unsupported" if a
             delete never heeds dependents
+    completed_by_read: True for a new object whose stored form lacks a default that upstream fills in
+        as it reads, so that its first write changes it, whatever it says
     named_by_uid: True if a new object without a name gets an identifier as its name, even if it
         has a generateName
     fill_named: defaults that depend on the naming set, filled in when an object is created
@@ -183,6 +185,7 @@ class Strategy:
     unconditional: bool = True
     graceful: bool = False
     default_propagation: str = "Background"
+    completed_by_read: Callable[[Obj], bool] | None = None
     named_by_uid: bool = False
     fill_named: Prepare = unchanged
     prepare_create: Prepare = unchanged

@@ -462,7 +462,7 @@ def update_object(
         removed = "deletionTimestamp" in obj["metadata"] and _is_removed(call, obj)
         if not removed and obj == item.obj:
             record = ownership.kept_times(item.managed, record)
-            if record == item.managed:
+            if record == item.managed and (call.dry_run or not _is_completed(call, item)):
                 return Reply(200, item=item, warnings=tuple(call.warnings))
         if call.dry_run:
             item = Item(item.key, as_stored(call, obj), item.rev, item.created, record)
@@ -477,6 +477,12 @@ def update_object(
         if done is not None:
             shown = Item(done.key, obj, item.rev, item.created, record) if removed else done
             return Reply(200, item=shown, warnings=tuple(call.warnings))
+
+
+def _is_completed(call: Call, item: Item) -> bool:
+    """True if upstream fills in a default as it reads an object, which no write has stored yet."""
+    completed = call.resource.behavior.strategy.completed_by_read
+    return completed is not None and item.rev == item.created and completed(item.obj)
 
 
 def _prepared(

@@ -171,7 +171,8 @@ KIND = Kind(
         ),
     ),
     deletion=Deletion(returns_object=True),
-    strategy=Strategy(status=True, zero_status={"phase": "Pending"}),
+    # The phase of a new volume is a default, so that storage does not hold it.
+    strategy=Strategy(status=True, zero_status={"phase": "Pending"}, completed_by_read=bool),
     defaults=_fill_defaults,
     validate_create=_validate_create,
     validate_update={"": _validate_update, "status": _validate_status},

@@ -251,6 +251,7 @@ KIND = Kind(
     strategy=Strategy(
         status=True,
         zero_status={"phase": "Pending"},
+        completed_by_read=bool,  # by its phase, which is a default
     ),
     defaults=fill_claim,
     drop_disabled=_prepared,

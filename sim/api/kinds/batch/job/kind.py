@@ -58,6 +58,16 @@ def _prepare_create(obj: Obj, names: Names) -> Obj:
     return with_metadata({**obj, "spec": spec}, labels=own)
 
 
+_GENERATED = {"controller-uid", "job-name"}
+
+
+def _has_labels_by_read(obj: Obj) -> bool:
+    """True if a new Job got its labels by defaulting, from a template with generated labels alone."""
+    labels, spec = obj["metadata"].get("labels") or NOTHING, obj["spec"]
+    generated = labels.keys() == _GENERATED and not spec.get("manualSelector")
+    return generated and labels == spec["template"]["metadata"]["labels"]
+
+
 def _mark_tracked(new: Obj, old: Obj, names: Names, gates: Collection[str]) -> Obj:
     """A new Job with the annotation that says that a finalizer tracks its pods; without it while
     that feature is off, unless the stored Job has it.
@@ -101,7 +111,11 @@ KIND = Kind(
     rows=(Row("batch", "v1", "jobs", "Job", categories=("all",), subs=(STATUS,)),),
     deletion=Deletion(warning=_ORPHANED_PODS),
     strategy=Strategy(
-        status=True, generation="spec", default_propagation="Orphan", prepare_create=_prepare_create
+        status=True,
+        generation="spec",
+        default_propagation="Orphan",
+        prepare_create=_prepare_create,
+        completed_by_read=_has_labels_by_read,
     ),
     defaults=job(fill_template),
     validate_create=create_job,

@@ -172,3 +172,30 @@ def test_metadata_of_a_daemon_set_lacks_the_annotation_of_its_version() -> None:
     assert made.item is not None
     assert whole(made)["metadata"]["annotations"] == {"deprecated.daemonset.template.generation": "1"}
     assert "annotations" not in partial(view, made.item)["metadata"]
+
+
+_CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+_RUN = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "spec", "labels", "written"),
+    [
+        (f"{CORE}/persistentvolumeclaims", _CLAIM, {}, True),
+        ("/apis/batch/v1/namespaces/golden-ns/jobs", {"template": {"spec": _RUN}}, {}, True),
+        ("/apis/batch/v1/namespaces/golden-ns/jobs", {"template": {"spec": _RUN}}, {"a": "b"}, False),
+        (f"{CORE}/pods", _RUN, {}, False),
+    ],
+)
+def test_first_patch_stores_what_was_a_default_of_reading(
+    api: Api, path: str, spec: Any, labels: Any, written: bool
+) -> None:
+    name = f"d{len(labels)}"
+    made = api.ask("POST", path, {"metadata": {"name": name, "labels": labels}, "spec": spec})
+    item = made.item
+    assert item is not None
+    dry = api.ask("PATCH", f"{path}/{name}?dryRun=All", {}, MERGE)
+    first, second = (api.ask("PATCH", f"{path}/{name}", {}, MERGE) for _ in range(2))
+    revs = [reply.item.rev for reply in (made, dry, first, second) if reply.item is not None]
+    assert [rev != revs[0] for rev in revs] == [False, False, written, written]
+    assert revs[3] == revs[2]
