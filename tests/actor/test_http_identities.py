@@ -213,7 +213,10 @@ async def test_issuer_answers_get_in_its_own_type_only(tmp_path: Path) -> None:
             "406: Not Acceptable\n\nAvailable representations: application/jwk-set+json",
         )
         assert (await here.root.post("/openid/v1/jwks")).status_code == 405
-        assert (await here.root.get("/openid/v1/jwks/x")).status_code == 404
+        assert (await here.root.post("/openid/v1/jwks/")).status_code == 405
+        below = await here.root.get("/openid/v1/jwks/x")
+        assert (below.status_code, below.json()["reason"]) == (404, "NotFound")
+        assert (await here.root.get("/.well-known/openid-configuration/")).status_code == 200
 
 
 async def test_replay_makes_the_same_tokens_and_the_same_run(tmp_path: Path) -> None:

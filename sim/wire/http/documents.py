@@ -43,7 +43,10 @@ class Published(NamedTuple):
     raw: bytes
 
 
-def _published(published: Published, method: str, accept: str) -> Document:
+def _published(published: Published, below: str, method: str, accept: str) -> Document:
+    """A document of the issuer; `below` is the rest of the path, which may be one slash."""
+    if below not in ("", "/"):
+        return refused(status.unknown_resource())
     if method != "GET":
         return refused(status.method_not_allowed())
     try:
@@ -116,8 +119,9 @@ class Documents:
 
     def find(self, method: str, path: str, query: str, accept: str = "") -> Document | None:
         """The document at a path; None for paths of resources."""
-        if path in self._issuer:
-            return _published(self._issuer[path], method, accept)
+        for place, published in self._issuer.items():
+            if path == place or path.startswith(f"{place}/"):
+                return _published(published, path[len(place) :], method, accept)
         parts = path.split("/")[1:]
         if not path.startswith("/") or (parts[0] == "" and path != "/"):
             return NO_PAGE
