@@ -88,11 +88,21 @@ def apply_conflict(conflicts: Sequence[tuple[str, str]], message: str) -> Body:
     return status(409, "Conflict", message, {"causes": causes})
 
 
+_PATH = "(*field.Path)("
+
+
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Body:
-    """422. Quirk: the message merges equal errors, the list of causes keeps them."""
+    """422. Quirk: the message merges equal errors, the list of causes keeps them; errors that show a
+    path are never equal, as each has a path of its own at another address.
+    """
     causes = _first(causes)
     qualified = f"{kind}.{group}" if group else kind
-    texts = list(dict.fromkeys(_cause_text(cause) for cause in causes))
+    texts: list[str] = []
+    known: set[str] = set()
+    for text in map(_cause_text, causes):
+        if text not in known or _PATH in text:
+            texts.append(text)
+            known.add(text)
     summary = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     message = f"{qualified} {go_quote(name)} is invalid"
     if texts:

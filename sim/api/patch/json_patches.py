@@ -171,6 +171,16 @@ def _plain(value: Json) -> Json:
     return value
 
 
+def _copied(value: Json) -> Json:
+    """A copy of a value that changes independently.
+
+    It is the value's text in upstream, where maps that an operation has passed have sorted keys.
+    """
+    if isinstance(value, _OwnMap):
+        return {key: _copied(value[key]) for key in sorted(value)}
+    return [_copied(below) for below in value] if isinstance(value, _OwnList) else value
+
+
 def json_patch(document: Json, patch: Json) -> Json:
     """The document after all operations; raises `PatchError` at the first that fails."""
     check_operations(patch)
@@ -264,7 +274,8 @@ def _apply(document: Json, operation: Obj) -> Json:
     if op == "move":
         document = _change(document, operation["from"], _remove, None)
     else:
-        moved = _plain(moved)  # a copy that changes independently
+        document = _change(document, path, _leave, None)
+        moved = _copied(_source(document, operation))
     return _change(document, path, _add, moved)
 
 
@@ -372,6 +383,10 @@ def _change(document: Json, path: str, edit: Any, value: Json) -> Json:
         node = below
     edit(node, last, value)
     return document
+
+
+def _leave(_container: Any, _key: str, _value: Json) -> None:
+    """No change: the patch only owns the containers that the path passes."""
 
 
 def _add(container: Any, key: str, value: Json) -> None:

@@ -39,6 +39,9 @@ def test_equal_errors_are_merged_in_the_message_and_kept_in_the_causes():
     one = status.invalid_object(DEPLOYMENTS, "w", [twice, twice])
     assert one["message"] == 'Deployment.apps "w" is invalid: spec.x: Required value'
     assert len(one["details"]["causes"]) == 2
+    path = Cause("spec", "FieldValueInvalid", "Invalid value: field.Path{parent:(*field.Path)(0xc0)}: no")
+    twice_with_a_path = status.invalid_object(PODS, "p", [path, path])
+    assert twice_with_a_path["message"].count(path.message) == 2  # paths have their own addresses
     other = Cause("", "FieldValueInvalid", "Invalid value: 1: no")
     two = status.invalid_object(PODS, "p", [twice, other])
     assert two["message"] == 'Pod "p" is invalid: [spec.x: Required value, <nil>: Invalid value: 1: no]'

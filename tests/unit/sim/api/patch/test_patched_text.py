@@ -64,3 +64,16 @@ def test_a_strategic_patch_is_printed_without_the_nulls_of_what_it_adds() -> Non
     assert merged_patch(original, patch) == {
         "spec": {"a": {"b": None, "c": {}}, "l": [{"e": None}], "t": {}, "n": [{}]}
     }
+
+
+def test_a_copy_of_a_map_that_an_operation_has_passed_is_in_order_of_its_keys() -> None:
+    container = "/spec/containers/0"
+    passed = [
+        {"op": "add", "path": f"{container}/image", "value": "i"},
+        {"op": "copy", "from": container, "path": "/spec/nodeName"},
+    ]
+    assert '"nodeName":{"image":"i","imagePullPolicy":"Always","name":"c"}' in patched_text(SOURCE, passed)
+    unread = [{"op": "copy", "from": container, "path": "/spec/nodeName"}]
+    assert '"nodeName":{"name":"c","imagePullPolicy":"Always"}' in patched_text(SOURCE, unread)
+    into_itself = [{"op": "copy", "from": container, "path": f"{container}/z"}]
+    assert '"z":{"imagePullPolicy":"Always","name":"c"}' in patched_text(SOURCE, into_itself)
