@@ -81,6 +81,7 @@ _BY_VALUE = frozenset(
         "roleRef",
         "priorityLevelConfiguration",
         "names",
+        "user",
     ]
 )
 # ... except where one kind has a pointer of the name.

@@ -457,11 +457,12 @@ def update_object(
         yield from rest(call)
         record = owning(call, item, wanted)
         yield from rest(call)
-        obj, record = yield from _prepared(call, wanted, item, record)
+        obj, record, admitted_obj = yield from _prepared(call, wanted, item, record)
         yield from rest(call)
         removed = "deletionTimestamp" in obj["metadata"] and _is_removed(call, obj)
         if not removed and obj == item.obj:
-            record = ownership.kept_times(item.managed, record)
+            if _says_nothing(admitted_obj, item.obj):
+                record = ownership.kept_times(item.managed, record)
             if record == item.managed and (call.dry_run or not _is_completed(call, item)):
                 return Reply(200, item=item, warnings=tuple(call.warnings))
         if call.dry_run:
@@ -479,6 +480,18 @@ def update_object(
             return Reply(200, item=shown, warnings=tuple(call.warnings))
 
 
+def _says_nothing(admitted_obj: Obj, stored: Obj) -> bool:
+    """True if an admitted object is the stored one, so that its writer's times are not renewed.
+
+    What the strategy takes back afterwards was written, and counts (equality.go).
+    """
+    revision = stored["metadata"]["resourceVersion"]
+    given = admitted_obj["metadata"]
+    if given.get("resourceVersion") != revision:
+        admitted_obj = {**admitted_obj, "metadata": {**given, "resourceVersion": revision}}
+    return admitted_obj == stored
+
+
 def _is_completed(call: Call, item: Item) -> bool:
     """True if upstream fills in a default as it reads an object, which no write has stored yet."""
     completed = call.resource.behavior.strategy.completed_by_read
@@ -487,11 +500,14 @@ def _is_completed(call: Call, item: Item) -> bool:
 
 def _prepared(
     call: Call, wanted: Obj, item: Item, record: Record
-) -> Generator[Op, Answer, tuple[Obj, Record]]:
-    """The object that an update stores, and the owners of its fields afterwards."""
+) -> Generator[Op, Answer, tuple[Obj, Record, Obj]]:
+    """The object that an update stores, the owners of its fields afterwards, and the object as
+    admission left it.
+    """
     registry, resource = call.registry, call.resource
     names, old = registry.names, item.obj
     new = without_record((yield from mutated(call, registry.rules.admit(call, wanted, old), old)))
+    admitted_obj = new
     if new["metadata"] is not wanted["metadata"]:
         check_admitted(call, wanted, new, old)
     if wanted is not old:
@@ -537,7 +553,7 @@ def _prepared(
             yield from charge
         if resource.behavior.settle is not None:
             new = resource.behavior.settle(new, names)
-    return new, record
+    return new, record, admitted_obj
 
 
 def _is_removed(call: Call, obj: Obj) -> bool:

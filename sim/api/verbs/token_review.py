@@ -30,22 +30,26 @@ def review_token(call: Call) -> Steps:
         raise bad_request("token is required for TokenReview in authentication")
     yield from approved_by_hooks(call, obj, None)
     authenticator = call.registry.authenticator
-    status: Obj = {"user": {}}
+    status: Obj = {"user": {}, **(obj.get("status") or {})}
     if authenticator is not None:
-        status = status_of(authenticator.review(spec["token"], tuple(spec.get("audiences") or ())))
+        found = authenticator.review(spec["token"], tuple(spec.get("audiences") or ()))
+        status = status_of(found, status)
     shown = {"creationTimestamp": None, **metadata, "managedFields": managed.render(record, obj)}
     body = {**obj, "metadata": shown, "spec": spec, "status": status}
     return Reply(201, body=body, warnings=tuple(call.warnings))
 
 
-def status_of(found: Judged) -> Obj:
-    """The status of a review."""
+def status_of(found: Judged, given: Obj) -> Obj:
+    """The status of a review; what it does not decide stays as it was sent."""
     if isinstance(found, Pending):  # only of a request that did not come through a front
         found = Rejected((f"the answer of {found.source} is not there",))
-    if isinstance(found, Rejected):
-        return {"user": {}, **({"error": found.text} if found.text else {})}
-    audiences: Obj = {"audiences": list(found.audiences)} if found.audiences else {}
-    return {"authenticated": True, "user": shown_user(found.user), **audiences}
+    decided: Obj = {"authenticated": None}
+    if not isinstance(found, Rejected):
+        audiences = list(found.audiences) or None
+        decided = {"authenticated": True, "user": shown_user(found.user), "audiences": audiences}
+    elif found.text:
+        decided["error"] = found.text
+    return {key: value for key, value in {**given, **decided}.items() if value is not None}
 
 
 def shown_user(user: UserInfo) -> Obj:

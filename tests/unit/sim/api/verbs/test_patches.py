@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -199,3 +200,14 @@ def test_first_patch_stores_what_was_a_default_of_reading(
     revs = [reply.item.rev for reply in (made, dry, first, second) if reply.item is not None]
     assert [rev != revs[0] for rev in revs] == [False, False, written, written]
     assert revs[3] == revs[2]
+
+
+def test_write_that_the_strategy_takes_back_renews_the_time_of_its_writer() -> None:
+    api, path = Api(), f"{CORE}/serviceaccounts"
+    made = api.ask("POST", path, {"metadata": {"name": "a"}, "secrets": [{"name": "s"}]})
+    api.registry = replace(api.registry, wall_us=lambda: 1_700_000_002_000_000)
+    dropped = {"secrets": [{"name": "s", "fieldPath": "x"}]}  # only names are kept
+    first, second = (api.ask("PATCH", f"{path}/a", dropped, MERGE) for _ in range(2))
+    assert made.item is not None and first.item is not None and second.item is not None
+    assert (first.item.rev != made.item.rev, second.item.rev) == (True, first.item.rev)
+    assert [entry.time_s for entry in first.item.managed] == [1_700_000_002]

@@ -238,3 +238,22 @@ def test_review_without_a_token_is_refused() -> None:
 def test_review_in_a_cluster_without_an_authenticator_is_empty() -> None:
     reply = Api().ask("POST", REVIEWS, {"spec": {"token": "x"}})
     assert reply.body["status"] == {"user": {}}
+
+
+def test_review_keeps_of_a_sent_status_what_it_does_not_decide() -> None:
+    api = reviewing()
+    given = {"audiences": ["a"], "user": {"username": "u"}, "authenticated": True, "error": "e"}
+
+    def status_for(token: str) -> Obj:
+        reply = api.ask("POST", REVIEWS, {"spec": {"token": token}, "status": given})
+        (owned,) = reply.body["metadata"]["managedFields"]
+        assert owned["fieldsV1"]["f:status"]["f:user"] == {"f:username": {}}
+        found: Obj = reply.body["status"]
+        return found
+
+    refused = status_for("bad")
+    assert "authenticated" not in refused
+    assert (refused["user"], refused["audiences"]) == (given["user"], ["a"])
+    assert refused["error"] == "invalid bearer token"
+    accepted = status_for("t")
+    assert (accepted["user"]["username"], accepted["error"]) == ("alice", "e")
