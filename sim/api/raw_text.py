@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -60,29 +61,48 @@ def with_text(kind: str, obj: Obj, body: object) -> Obj:
     return obj if given is msgspec.UNSET else {**obj, name: _kept(obj.get(name), bytes(given))}
 
 
+def plain(kind: str, obj: Obj) -> Obj:
+    """An object of this kind in which what is kept as text is a map like any other."""
+    name = FIELDS.get(kind)
+    value = None if name is None else obj.get(name)
+    return {**obj, name: dict(value)} if name is not None and isinstance(value, dict) else obj
+
+
 def unknown_part(kind: str, patch: Json, old: Obj) -> str:
-    """The first key that a strategic patch would merge into such a value, which has no fields; ""
-    if it merges none.
+    """The first key below which a strategic patch would merge into such a value, which has no fields;
+    "" if there is none, since it adds or replaces all that it holds.
     """
     name = FIELDS.get(kind)
     if name is None or not isinstance(patch, dict) or not isinstance(old.get(name), dict):
         return ""
-    below = patch.get(name)
-    return min(below, default="") if isinstance(below, dict) else ""
+    here, below = old[name], patch.get(name)
+    merged = (
+        [
+            key
+            for key, value in below.items()
+            if isinstance(value, dict | list) and type(here.get(key)) is type(value)
+        ]
+        if isinstance(below, dict)
+        else []
+    )
+    return min(merged, default="")
 
 
-def patched(kind: str, obj: Obj, old: Obj, strategic: bool) -> Obj:
+def patched(kind: str, obj: Obj, old: Obj, merged_text: Callable[[], str] | None) -> Obj:
     """An object of this kind after a patch.
 
-    Upstream patches the text of an answer; a strategic patch turns it into maps, which have no
-    order.
+    merged_text: the text of the whole object after a patch of texts; None if the patch is a
+        strategic one, which turns the value into maps: these have no order
     """
     name = FIELDS.get(kind)
     if name is None or name not in obj:
         return obj
-    value = old.get(name) if obj[name] == old.get(name) else obj[name]
-    text = json.dumps(_of_maps(value), separators=(",", ":"), ensure_ascii=False).encode()
-    return {**obj, name: _kept(value, escaped(text) if strategic else compact(text_of(value)))}
+    if merged_text is None:
+        text = json.dumps(_of_maps(obj[name]), separators=(",", ":"), ensure_ascii=False).encode()
+        return {**obj, name: _kept(obj[name], escaped(text))}
+    if obj[name] == old.get(name):
+        return {**obj, name: _kept(obj[name], compact(text_of(old[name])))}
+    return with_text(kind, obj, merged_text().encode("utf-8", "surrogatepass"))
 
 
 def _kept(value: Json, text: bytes) -> Json:

@@ -587,7 +587,7 @@ def patch(call: Call) -> Steps:
                     raise internal(
                         f'unable to find api field in struct RawExtension for the json field "{key}"'
                     )
-                out: Obj = strategic_merge(resource.schema, item.obj, body)
+                out: Obj = strategic_merge(resource.schema, raw_text.plain(resource.kind, item.obj), body)
             elif kind == names.media_merge_patch:
                 check_merge_patch(body)
                 out = merge_patch(item.obj, body)
@@ -596,7 +596,7 @@ def patch(call: Call) -> Steps:
                 out = json_patch(_with_record(item, body), body)
         except PatchError as error:
             raise Refusal(error.code, error.reason, error.message, error.details) from None
-        if out is item.obj and not problems:
+        if out is item.obj and not problems and resource.kind not in raw_text.FIELDS:
             return item.obj
         sound = resource.custom or has_sections(resource.schema, out)
         # A directive for a list that is absent stays in it, until the result is read as its type.
@@ -606,7 +606,8 @@ def patch(call: Call) -> Steps:
             wrong = restore_error(resource.schema, out) if strategic else ""
             out = conform(call, resource, out, Patched(shown, wrong, problems, strategic))
         if not resource.custom:
-            out = raw_text.patched(resource.kind, out, item.obj, strategic)
+            merged_text = None if strategic else partial(patched_text, item.obj, body)
+            out = raw_text.patched(resource.kind, out, item.obj, merged_text)
         check_name(out, call)
         revision = out["metadata"].get("resourceVersion", "")
         parse_revision(revision)

@@ -40,12 +40,21 @@ def test_data_are_answered_as_their_client_wrote_them_without_gaps(data: str, an
 
 def test_a_patch_compacts_the_text_and_a_strategic_one_sorts_it() -> None:
     made = revision('{"b": 1.0, "a": 2}')
-    merged = patched(KIND, {**made, "data": dict(made["data"])}, made, False)
+    merged = patched(KIND, {**made, "data": dict(made["data"])}, made, lambda: pytest.fail("unchanged"))
     assert text_of(merged["data"]) == b'{"b":1.0,"a":2}' == compact(b' {"b": 1.0,\t"a": 2}\n')
-    assert text_of(patched(KIND, made, made, True)["data"]) == b'{"a":2,"b":1}'
-    changed = patched(KIND, {**made, "data": {"z": 1.5, "a": 2}}, made, False)
-    assert text_of(changed["data"]) == b'{"z":1.5,"a":2}'
-    assert unknown_part(KIND, {"data": {"z": 1, "c": 2}}, made) == "c"
+    assert text_of(patched(KIND, made, made, None)["data"]) == b'{"a":2,"b":1}'
+    changed = {**made, "data": {"z": 1.5, "a": 2}}
+    assert (
+        text_of(patched(KIND, changed, made, lambda: '{"data":{"z":1.5,"a":2}}')["data"])
+        == b'{"z":1.5,"a":2}'
+    )
+
+
+def test_a_strategic_patch_cannot_merge_into_a_map_or_list_of_the_text() -> None:
+    made = revision('{"b": {"x": 1}, "a": [1], "c": 1}')
+    assert unknown_part(KIND, {"data": {"b": {}, "a": [2]}}, made) == "a"
+    assert unknown_part(KIND, {"data": {"b": {}, "a": "x"}}, made) == "b"
+    assert unknown_part(KIND, {"data": {"b": 1, "a": None, "c": {}, "z": {}}}, made) == ""
     assert unknown_part("ConfigMap", {"data": {"z": 1}}, made) == unknown_part(KIND, {"data": 1}, made) == ""
 
 

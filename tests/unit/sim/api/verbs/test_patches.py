@@ -14,6 +14,7 @@ from sim.wire.http.rendering import View, partial
 from tests.unit.sim.api.golden_api import Api, whole
 
 CORE = "/api/v1/namespaces/golden-ns"
+JSON = "application/json-patch+json"
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/golden-ns/leases"
 
@@ -211,3 +212,22 @@ def test_write_that_the_strategy_takes_back_renews_the_time_of_its_writer() -> N
     assert made.item is not None and first.item is not None and second.item is not None
     assert (first.item.rev != made.item.rev, second.item.rev) == (True, first.item.rev)
     assert [entry.time_s for entry in first.item.managed] == [1_700_000_002]
+
+
+@pytest.mark.parametrize(
+    ("patch", "media", "text"),
+    [
+        ({"data": {"c": 1}}, MERGE, b'{"a":{"z":1,"y":2},"b":1,"c":1}'),
+        ([{"op": "add", "path": "/data/a/x", "value": 0}], JSON, b'{"a":{"x":0,"y":2,"z":1},"b":1}'),
+        ([], JSON, b'{"b":1,"a":{"z":1,"y":2}}'),
+        ({"data": {"c": 1}}, STRATEGIC, b'{"a":{"y":2,"z":1},"b":1,"c":1}'),
+    ],
+)
+def test_refused_patch_of_a_revision_shows_the_text_that_the_patch_makes(
+    patch: Any, media: str, text: bytes
+) -> None:
+    api, path = Api(), "/apis/apps/v1/namespaces/golden-ns/controllerrevisions"
+    body = '{"metadata": {"name": "r"}, "revision": 1, "data": {"b": 1, "a": {"z": 1, "y": 2}}}'
+    assert api.ask("POST", path, body).code == 201
+    shown = ", ".join(f"0x{byte:x}" for byte in text)
+    assert f"Raw:[]uint8{{{shown}}}, " in says(api.ask("PATCH", f"{path}/r", patch, media))
