@@ -69,8 +69,8 @@ def plain(kind: str, obj: Obj) -> Obj:
 
 
 def unknown_part(kind: str, patch: Json, old: Obj) -> str:
-    """The first key below which a strategic patch would merge into such a value, which has no fields;
-    "" if there is none, since it adds or replaces all that it holds.
+    """The first key below which a strategic patch would merge into such a value, which has no
+    fields; "" if there is none, since it adds or replaces all that it holds.
     """
     name = FIELDS.get(kind)
     if name is None or not isinstance(patch, dict) or not isinstance(old.get(name), dict):

@@ -92,8 +92,8 @@ _PATH = "(*field.Path)("
 
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Body:
-    """422. Quirk: the message merges equal errors, the list of causes keeps them; errors that show a
-    path are never equal, as each has a path of its own at another address.
+    """422. Quirk: the message merges equal errors, the list of causes keeps them; errors that show
+    a path are never equal, as each has a path of its own at another address.
     """
     causes = _first(causes)
     qualified = f"{kind}.{group}" if group else kind

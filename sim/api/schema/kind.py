@@ -164,8 +164,8 @@ class Strategy:
     graceful: True if deletion waits for a grace period
         default_propagation: the propagation policy of a delete that names none; "Unsupported" if a
             delete never heeds dependents
-    completed_by_read: True for a new object whose stored form lacks a default that upstream fills in
-        as it reads, so that its first write changes it, whatever it says
+    completed_by_read: True for a new object that storage holds without a default: upstream fills it
+        in as it reads, so that the first write is a change even if it says nothing new
     named_by_uid: True if a new object without a name gets an identifier as its name, even if it
         has a generateName
     fill_named: defaults that depend on the naming set, filled in when an object is created
