@@ -104,7 +104,7 @@ class Mutant(NamedTuple):
         return self.qualified.rpartition(".")[2]
 
 
-def _replaced(source: str, node: ast.expr, text: str) -> str:
+def replaced(source: str, node: ast.expr, text: str) -> str:
     lines = source.encode().splitlines(keepends=True)
     begin = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
     assert node.end_lineno is not None and node.end_col_offset is not None
@@ -120,7 +120,7 @@ def _refuses(body: Sequence[ast.stmt]) -> bool:
     )
 
 
-def _clauses(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, str]]:
+def _clauses(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[ast.expr, str]]:
     """Each clause of the guards of a function, and what takes its place."""
     for node in ast.walk(function):
         if isinstance(node, ast.If) and _refuses(node.body):
@@ -135,24 +135,27 @@ def _clauses(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, str]]:
             yield from ((operand, "True") for operand in node.value.values)
 
 
-def _functions(body: Sequence[ast.stmt], within: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+def functions(
+    body: Sequence[ast.stmt], within: str = ""
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """The functions and methods of a module, with their qualified names."""
     for node in body:
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield within + node.name, node
         elif isinstance(node, ast.ClassDef):
-            yield from _functions(node.body, f"{within}{node.name}.")
+            yield from functions(node.body, f"{within}{node.name}.")
 
 
 def mutants() -> Iterator[Mutant]:
     """All of them in the order of the files, except those that are equivalent."""
     for file, (names, _) in TARGETS.items():
         source = (ROOT / file).read_text(encoding="utf-8")
-        for qualified, node in _functions(ast.parse(source).body):
+        for qualified, node in functions(ast.parse(source).body):
             if node.name in names:
                 for clause, instead in _clauses(node):
                     text = " ".join((ast.get_source_segment(source, clause) or "").split())
                     if (node.name, text) not in EQUIVALENT:
-                        changed = _replaced(source, clause, instead)
+                        changed = replaced(source, clause, instead)
                         yield Mutant(file, qualified, clause.lineno, text, changed)
 
 
@@ -172,27 +175,23 @@ def _install(mutant: Mutant) -> None:
     found.__code__ = _code_of(compile(mutant.source, mutant.file, "exec"), mutant.qualified)
 
 
-def fails(file: str, tests_max: int, mutant: Mutant | None = None) -> bool:
-    """True if one of the tests that are nearest to a file fails.  tests_max: so many files of them
-    are run at most.
-    """
+def tests_fail(tests: Sequence[str], mutant: Mutant | None = None) -> bool:
+    """True if one of the tests fails, with the mutant in place if there is one."""
     if mutant is not None:
         _install(mutant)
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         arguments = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
-        return any(
-            pytest.main([*arguments, str(ROOT / tests)]) != 0 for tests in TARGETS[file][1][:tests_max]
-        )
+        return any(pytest.main([*arguments, str(ROOT / each)]) != 0 for each in tests)
 
 
-def is_noticed(mutant: Mutant, tests_max: int) -> bool:
-    """True if one of the nearest tests fails with this mutant in place: in a copy of this process."""
+def is_noticed(mutant: Mutant, tests: Sequence[str]) -> bool:
+    """True if one of the tests fails with this mutant in place: in a copy of this process."""
     child = os.fork()
     if not child:
         failed = True
         try:
             signal.alarm(LIMIT_S)  # a mutant that loops is noticed
-            failed = fails(mutant.file, tests_max, mutant)
+            failed = tests_fail(tests, mutant)
         finally:
             os._exit(int(failed))
     return os.waitpid(child, 0)[1] != 0
@@ -231,10 +230,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run_file(file: str, found: Sequence[Mutant], tests_max: int) -> int:
     """Run the mutants of one file; returns how many survived."""
-    assert not fails(file, tests_max), f"the tests of {file} fail without any mutant"
+    tests = TARGETS[file][1][:tests_max]
+    assert not tests_fail(tests), f"the tests of {file} fail without any mutant"
     survived = 0
     for number, each in enumerate(found, 1):
-        noticed = is_noticed(each, tests_max)
+        noticed = is_noticed(each, tests)
         survived += not noticed
         counts = f"{number} of {len(found)}: {number - survived} killed, {survived} survived"
         verdict = "killed" if noticed else "SURVIVED"

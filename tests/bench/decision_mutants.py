@@ -1,0 +1,279 @@
+"""Mutants of decision code: one-line mistakes drawn at random, and which of them tests notice.
+
+    python -m tests.bench.decision_mutants [--seed S] [--count N] [--only TEXT] [--list]
+
+Turns the modules of `DECISIONS` into all mistakes that `_mistakes` knows (a comparison that is off
+by one or turned around, `and` for `or`, a clause that is left out, plus for minus, a number that is
+one too large, `any` for `all`, `min` for `max`), draws N of them by the seed, evenly over the
+modules, and runs for each the tests nearest to its module.
+
+Holds: the draw depends on the seed and on the sources alone.  A mutant runs in a fork of a process
+that has run the same tests without any mutant.  Nearest are the unit tests that import the module,
+and the tests of `BESIDE`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cache
+from random import Random
+from typing import NamedTuple
+
+from tests.bench.mutants import ROOT, Mutant, functions, is_noticed, tests_fail
+
+# Files with decisions: a folder, a file, or a pattern below the root.
+DECISIONS = (
+    "actors/controllers/*/decide.py",
+    "actors/controllers/job/failure_policy.py",
+    "actors/controllers/endpointslice/topology_hints.py",
+    "actors/controllers/nodelifecycle/zone_states.py",
+    "actors/controllers/disruption.py",
+    "actors/controllers/podgc.py",
+    "actors/controllers/replicaset.py",
+    "actors/controllers/ttl.py",
+    "actors/node/backoff.py",
+    "actors/node/pods/admit.py",
+    "actors/node/pods/pod_status.py",
+    "actors/node/pods/preemption.py",
+    "actors/node/pods/restarts.py",
+    "actors/node/pressure/*_decide.py",
+    "actors/scheduler/match.py",
+    "actors/scheduler/plugins/*.py",
+    "actors/scheduler/preempt.py",
+    "actors/scheduler/queue.py",
+    "sim/api/admission/quota.py",
+    "sim/api/aggregation/availability.py",
+    "sim/api/auth/node_authorizer.py",
+    "sim/api/auth/rbac/*.py",
+    "sim/api/cron.py",
+    "sim/api/fairness/*.py",
+    "sim/api/kinds/common/scheduling*.py",
+    "sim/api/ownership/apply.py",
+    "sim/api/selectors.py",
+    "sim/api/verbs/delete.py",
+    "sim/api/watch/cache.py",
+    "sim/api/watch/window.py",
+    "sim/check/*.py",
+    "sim/client/election/elector.py",
+    "sim/client/events/correlator.py",
+    "sim/client/queue.py",
+    "sim/client/rest/limiter.py",
+)
+# Tests beside those that import a module, by the begin of its path: they reach it by a process.
+BESIDE = {
+    "actors/controllers/nodelifecycle": ("tests/actor/controllers/test_nodelifecycle.py",),
+    "actors/controllers/disruption": ("tests/actor/controllers/test_disruption.py",),
+    "actors/controllers/replicaset": ("tests/actor/controllers/test_replicaset.py",),
+    "actors/controllers/garbagecollector": ("tests/actor/controllers/test_collectors.py",),
+    "actors/controllers/endpointslice/topology_hints": ("tests/actor/controllers/test_topology_hints.py",),
+    "actors/controllers/job": ("tests/actor/controllers/test_job.py",),
+    "actors/controllers/endpointslicemirroring": ("tests/actor/controllers/test_endpoints_mirrored.py",),
+    "actors/node/pods/restarts": ("tests/actor/node/test_pods.py",),
+    "actors/scheduler/plugins": ("tests/actor/test_scheduler_plugins.py",),
+    "actors/scheduler/queue": ("tests/actor/test_scheduler.py",),
+    "sim/api/admission/quota": ("tests/actor/controllers/test_resourcequota.py",),
+    "sim/api/auth/rbac": ("tests/unit/sim/api/auth/rbac",),
+    "sim/check": ("tests/unit/sim/check",),
+    "sim/api/verbs/delete": ("tests/actor/apiserver/test_verbs.py",),
+    "sim/api/watch": ("tests/actor/apiserver/test_list_watch.py",),
+    "sim/client/election": ("tests/actor/client/test_election.py",),
+    "sim/client/events": ("tests/property/test_correlator.py",),
+    "sim/client/queue": ("tests/unit/sim/client",),
+}
+# Mutants that change nothing that can be seen, by module, function and text, with the reason.
+EQUIVALENT: dict[tuple[str, str, str], str] = {}
+
+_SWAPPED: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<=",
+    ast.LtE: "<",
+    ast.Gt: ">=",
+    ast.GtE: ">",
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.In: "not in",
+    ast.NotIn: "in",
+    ast.Is: "is not",
+    ast.IsNot: "is",
+}
+_TWINS = {"any": "all", "all": "any", "min": "max", "max": "min"}
+
+
+def files() -> list[str]:
+    """The modules with decisions, in the order of their paths."""
+    found = {path for pattern in DECISIONS for path in ROOT.glob(pattern) if path.name != "__init__.py"}
+    return sorted(str(path.relative_to(ROOT)) for path in found)
+
+
+@cache
+def _importing() -> dict[str, list[str]]:
+    """The unit tests that import a name, by the dotted name of the module or of what it holds."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted((ROOT / "tests/unit").rglob("test_*.py")):
+        names = set()
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                names |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
+        for name in sorted(names):
+            found[name].append(str(path.relative_to(ROOT)))
+    return found
+
+
+def nearest(file: str) -> tuple[str, ...]:
+    """The tests nearest to a module: those that import it, then those of `BESIDE`."""
+    importing = _importing().get(file.removesuffix(".py").replace("/", "."), [])
+    beside = [test for begin, tests in BESIDE.items() if file.startswith(begin) for test in tests]
+    return tuple(dict.fromkeys((*importing, *beside)))
+
+
+class Mistake(NamedTuple):
+    """A part of a module, and the text that takes its place.
+
+    begin, end: in the bytes of the module
+    """
+
+    begin: int
+    end: int
+    instead: str
+    line: int
+    qualified: str
+
+
+class _Source:
+    """The bytes of a module, and the place of each of its lines in them."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.text = (ROOT / file).read_bytes()
+        self._lines = [0]
+        for line in self.text.splitlines(keepends=True):
+            self._lines.append(self._lines[-1] + len(line))
+
+    def span(self, node: ast.expr) -> tuple[int, int]:
+        """Where an expression begins and ends."""
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        return (
+            self._lines[node.lineno - 1] + node.col_offset,
+            self._lines[node.end_lineno - 1] + node.end_col_offset,
+        )
+
+    def of(self, node: ast.expr) -> str:
+        """The text of an expression."""
+        begin, end = self.span(node)
+        return self.text[begin:end].decode()
+
+    def clause(self, mistake: Mistake) -> str:
+        """A mistake in one line: what was there, and what is there instead."""
+        return " ".join(f"{self.text[mistake.begin : mistake.end].decode()} -> {mistake.instead}".split())
+
+    def mutant(self, mistake: Mistake) -> Mutant:
+        """The module with the mistake."""
+        changed = self.text[: mistake.begin] + mistake.instead.encode() + self.text[mistake.end :]
+        return Mutant(self.file, mistake.qualified, mistake.line, self.clause(mistake), changed.decode())
+
+
+def _mistakes(
+    function: ast.FunctionDef | ast.AsyncFunctionDef, source: _Source
+) -> Iterator[tuple[ast.expr, str]]:
+    """Each mistake in a function: the expression, and the text that takes its place."""
+    text = source.of
+    annotations = {id(part) for node in ast.walk(function) for part in _annotations(node)}
+    for node in ast.walk(function):
+        if id(node) in annotations:
+            continue
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            operator = _SWAPPED[type(node.ops[0])]
+            yield node, f"({text(node.left)} {operator} {text(node.comparators[0])})"
+        elif isinstance(node, ast.BoolOp):
+            neutral = "True" if isinstance(node.op, ast.And) else "False"
+            yield from ((operand, neutral) for operand in node.values)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub) and not _is_text(node):
+            operator = "-" if isinstance(node.op, ast.Add) else "+"
+            yield node, f"({text(node.left)} {operator} {text(node.right)})"
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            yield node, f"bool({text(node.operand)})"
+        elif isinstance(node, ast.Constant) and type(node.value) is int:
+            yield node, str(node.value + 1)
+        elif isinstance(node, ast.Constant) and type(node.value) is bool:
+            yield node, str(not node.value)
+        elif isinstance(node, ast.Name) and node.id in _TWINS:
+            yield node, _TWINS[node.id]
+
+
+def _annotations(node: ast.AST) -> Iterator[ast.AST]:
+    """All parts of the annotations of a node."""
+    for name in ("annotation", "returns"):
+        annotation = getattr(node, name, None)
+        if annotation is not None:
+            yield from ast.walk(annotation)
+
+
+def _is_text(node: ast.BinOp) -> bool:
+    """True if an operand is a text or a list, for which there is no minus."""
+    kinds = (ast.JoinedStr, ast.List, ast.Tuple, ast.ListComp, ast.Dict)
+    return any(
+        isinstance(operand, kinds) or (isinstance(operand, ast.Constant) and isinstance(operand.value, str))
+        for operand in (node.left, node.right)
+    )
+
+
+def mistakes(source: _Source) -> list[Mistake]:
+    """All mistakes in a module that are not known to be equivalent."""
+    found = []
+    for qualified, function in functions(ast.parse(source.text).body):
+        for node, instead in _mistakes(function, source):
+            mistake = Mistake(*source.span(node), instead, node.lineno, qualified)
+            if (source.file, function.name, source.clause(mistake)) not in EQUIVALENT:
+                found.append(mistake)
+    return found
+
+
+def draw(seed: int, count: int, only: str) -> list[Mutant]:
+    """Draw mutants: a module first, then one of its mistakes that is not drawn yet."""
+    dice = Random(seed)
+    sources = {file: _Source(file) for file in files() if only in file}
+    left = {file: found for file, source in sources.items() if (found := mistakes(source))}
+    drawn = []
+    while left and len(drawn) < count:
+        file = dice.choice(sorted(left))
+        drawn.append(sources[file].mutant(left[file].pop(dice.randrange(len(left[file])))))
+        if not left[file]:
+            del left[file]
+    return sorted(drawn)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Draw and run the mutants; returns how many survived."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the draw (default: 1)")
+    parser.add_argument("--count", type=int, default=200, help="of the mutants (default: 200)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="modules with this in their paths")
+    parser.add_argument("--part", default="1/1", metavar="N/M", help="each Mth module, from the Nth on")
+    parser.add_argument("--list", action="store_true", help="print the mutants and run none")
+    chosen = parser.parse_args(arguments)
+    drawn = draw(chosen.seed, chosen.count, chosen.only)
+    part, parts = map(int, chosen.part.split("/"))
+    modules = sorted({each.file for each in drawn})[part - 1 :: parts]
+    survived = total = 0
+    for file in modules:
+        tests = nearest(file)
+        found = [each for each in drawn if each.file == file]
+        if not chosen.list:
+            assert tests, f"{file}: no test imports it, and BESIDE names none"
+            assert not tests_fail(tests), f"the tests of {file} fail without any mutant"
+        for each in found:
+            noticed = chosen.list or is_noticed(each, tests)
+            survived += not noticed
+            total += 1
+            verdict = "" if chosen.list else "killed    " if noticed else "SURVIVED  "
+            print(f"{verdict}{file}:{each.line} {each.function}: {each.clause}", flush=True)
+    print(f"{total} mutants, {total - survived} killed: {100 * (total - survived) / max(1, total):.0f} %")
+    return survived
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
