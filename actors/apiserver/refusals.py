@@ -1,10 +1,11 @@
-"""Trace records of writes that a server refuses, so that a story says what was in the way.
+"""Trace records of requests that a server refuses, so that a story says what was in the way.
 
 Turns a request and its reply into a record "refused": user, verb, key of the object, message.
 
-Holds: a repeated refusal of the same write for the same reason is recorded once in ten minutes, so
-    that retries of controllers do not fill the trace; the record changes nothing about the request
-    and is no cause; conflicts, missing objects and limits of rates (404, 409, 429) are no refusals.
+Holds: a repeated refusal of the same request for the same reason is recorded once in ten minutes,
+    so that retries of controllers do not fill the trace; the record changes nothing about the
+    request and is no cause; conflicts, missing objects and limits of rates (404, 409, 429) are no
+    refusals, and of reads only those that are forbidden are.
 Differs  a create with a generated name is recorded under the prefix of the name.
 """
 
@@ -16,14 +17,14 @@ from sim.api.types import Reply, Request
 from sim.kernel import Kernel, Kind
 from sim.units import SECOND
 
-CODES = (400, 403, 422, 500)
+CODES, FORBIDDEN = (400, 403, 422, 500), 403
 AGAIN_US = 600 * SECOND
 KNOWN_MAX = 1_000
 TEXT_MAX, NAME_MAX = 1_000, 253  # characters of a message and of a name from a body
 
 
 class Refusals:
-    """The refused writes of one server."""
+    """The refused requests of one server."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -31,9 +32,16 @@ class Refusals:
         # Reason and time of the last record, by user, verb and key.
         self._known: dict[tuple[str, str, str], tuple[str, int]] = {}
 
+    def noted(self, request: Request, reply: Reply) -> Reply:
+        """The reply, after its record."""
+        self.note(request, reply)
+        return reply
+
     def note(self, request: Request, reply: Reply) -> None:
-        """Record a write of the simulation that is refused, unless it was not long ago."""
-        if reply.code not in CODES or request.verb in READS or "dryRun" in request.options:
+        """Record a request of the simulation that is refused, unless it was not long ago."""
+        if reply.code not in CODES or "dryRun" in request.options:
+            return
+        if reply.code != FORBIDDEN and request.verb in READS:
             return
         user, verb = writer_of(request)
         message = reply.message[:TEXT_MAX]

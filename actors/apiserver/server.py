@@ -447,7 +447,8 @@ class ApiServer:
                 return
             steps = metered(self.kernel, handlers.steps(call), call.resource)
         except Refusal as refusal:
-            self.aggregator.answer(request, refusal.reply(), lambda reply: self._answer(number, reply, 0))
+            reply = self.refusals.noted(request, refusal.reply())
+            self.aggregator.answer(request, reply, lambda found: self._answer(number, found, 0))
             return
         waits = handlers.converts(call) or (self.webhooks.present and handlers.is_admitted(request))
         flight.large = call.large = flight.outside is not None and self.sizes.is_large(call)
@@ -475,11 +476,9 @@ class ApiServer:
             return None
         plans = self.plans
         self._take_cause(request)
-        if plans is not None:
-            reply = plans.follow(request)
-            if reply is not None:
-                self.flown += 1
-                return reply, storage.latency_us(request.verb not in READS, request.lot)
+        if plans is not None and (reply := plans.follow(request)) is not None:
+            self.flown += 1
+            return reply, storage.latency_us(request.verb not in READS, request.lot)
         try:
             call = handlers.call(request)
             if self.caches is not None and not self.caches.ready and handlers.needs_cache(call):
@@ -496,7 +495,7 @@ class ApiServer:
         except Refusal as refusal:
             elsewhere = self.aggregator.answers(request)
             self.flown += not elsewhere
-            return None if elsewhere else (refusal.reply(), 0)
+            return None if elsewhere else (self.refusals.noted(request, refusal.reply()), 0)
         self.flown += 1
         served = self._run(call, steps)
         if plans is not None and plans.lesson is not None:

@@ -486,6 +486,7 @@ class Scheduler:
             self.cluster.remove_pod(pod.key)
             # Equivalent to a delete of the pod: other pods may use the room.
             self.queue.move(ClusterEvent.POD_DELETE, self.ctx.now_us())
+        self.ctx.kernel.follow(self.ctx.record(self._kind, (pod.key, "", text)))
         # Quirk: the plugins that refused it earlier are forgotten (QueuedPodInfo.DeepCopy).
         self._fail(queued, Failed(text, ERROR, ()), cycle, self._wake)
 

@@ -89,14 +89,15 @@ class Unavailability(Expectation):
             self.witness, self.decided_us, self.subject = rev, at_us, key
 
     def at_fault(self) -> tuple[str, ...]:
-        """The object of the first loss; before it the workload, if it had too few pods already when
-        the window opened.
+        """The object of the first loss, and the workload; the workload first if it had too few pods
+        already when the window opened.
         """
         before_us = (self.from_us or 0) - 1  # a fault acts at the first instant of its window
         wanted = self._wanted.at(before_us) if self.below is None else self.below
         pods = self._pods.truth if self.view == TRUTH else self._pods.seen
         short = bool(self._key) and pods.at(before_us) < wanted
-        return (self._key, *super().at_fault()) if short else super().at_fault()
+        lost, workload = super().at_fault(), (self._key,) if self._key else ()
+        return (*workload, *lost) if short else (*lost, *workload)
 
     def judge(self, end_us: int) -> Verdict:
         """The verdict on the time with too few pods."""

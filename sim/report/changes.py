@@ -31,10 +31,11 @@ FACTS_MAX = 16_384  # equal sets of facts kept for sharing
 WORKLOADS = ("deployments", "replicasets", "statefulsets", "replicationcontrollers")
 NOTHING: Obj = {}
 
-POD = ("node", "phase", "ready", "reason", "waiting", "restarts", "deleting")
+POD = ("node", "phase", "ready", "reason", "waiting", "restarts", "deleting", "claims")
 NODE = ("ready", "taints", "pressures", "unschedulable", "deleting")
 LEASE = ("holder",)
 WORKLOAD = ("replicas", "deleting")
+CLAIM = ("phase",)
 
 
 def pod_facts(pod: Obj) -> Facts:
@@ -50,8 +51,14 @@ def pod_facts(pod: Obj) -> Facts:
         held = (container.get("state") or NOTHING).get("waiting")
         if held is not None and waiting is None:
             waiting = held.get("reason")
+    spec, claims = pod["spec"], None
+    for volume in spec.get("volumes") or ():
+        if "persistentVolumeClaim" in volume:
+            claims = (*(claims or ()), volume["persistentVolumeClaim"]["claimName"])
+        elif "ephemeral" in volume:
+            claims = (*(claims or ()), f"{pod['metadata']['name']}-{volume['name']}")
     return (
-        pod["spec"].get("nodeName"),
+        spec.get("nodeName"),
         status.get("phase"),
         ready,
         status.get("reason"),
@@ -59,6 +66,7 @@ def pod_facts(pod: Obj) -> Facts:
         restarts or None,
         # Only whether it is set: its time moves when the grace period is shortened.
         "deletionTimestamp" in pod["metadata"] or None,
+        claims,
     )
 
 
@@ -90,6 +98,11 @@ def workload_facts(workload: Obj) -> Facts:
     return workload["spec"].get("replicas"), workload["metadata"].get("deletionTimestamp")
 
 
+def claim_facts(claim: Obj) -> Facts:
+    """The phase of a claim of a volume."""
+    return ((claim.get("status") or NOTHING).get("phase"),)
+
+
 class Chronicle:
     """Records the notable changes of one store.
 
@@ -104,6 +117,7 @@ class Chronicle:
         self._kind = kernel.kind("change", "key", "what", "before", "after")
         self._watch(subscribe, scheme.resource("pods").prefix, POD, pod_facts)
         self._watch(subscribe, scheme.resource("nodes").prefix, NODE, node_facts, reports=True)
+        self._watch(subscribe, scheme.resource("persistentvolumeclaims").prefix, CLAIM, claim_facts)
         for resource in WORKLOADS:
             self._watch(subscribe, scheme.resource(resource).prefix, WORKLOAD, workload_facts)
         # Only leases of leaders: those of nodes change by heartbeats.

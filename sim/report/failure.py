@@ -16,6 +16,7 @@ from typing import Protocol
 from sim.kernel import Record
 from sim.report.story import Book, Line, about, clock, names, notable, shown
 
+WAITS_MAX = 8  # objects at fault of which is looked why they wait
 CAUSES_MAX = 6  # links that are shown of a chain, where it is not shown in full
 
 
@@ -130,15 +131,24 @@ def failure_of(verdict: Judged, book: Book | None) -> Failure:
 
 def chain_of(verdict: Judged, book: Book | None) -> list[Line]:
     """The causes of what decided a verdict; of a failed one that no event decided, those of the
-    last change of the first object at fault, and then why that object waits.
+    last change of the first object at fault, and then why an object at fault waits or has waited.
     """
     record = None if book is None else _record_of(verdict, book)
     if book is None or record is None:
         return []
     story = book.story(record)
-    waits = [] if verdict.ok or not verdict.objects else book.waits(verdict.objects[0])
+    waits = [] if verdict.ok else _waits(verdict, book)
     known = [line.ident for line in story]
     return [*story, *(line for line in waits if line.ident not in known)]
+
+
+def _waits(verdict: Judged, book: Book) -> list[Line]:
+    """Why the first of the objects at fault that waits does; if none does, why one has waited."""
+    objects = verdict.objects[:WAITS_MAX]
+    waits = next((found for key in objects if (found := book.waits(key))), [])
+    if waits or verdict.at_us is None:
+        return waits
+    return next((found for key in objects if (found := book.waited(key, verdict.at_us))), [])
 
 
 def _record_of(verdict: Judged, book: Book) -> Record | None:

@@ -19,7 +19,7 @@ import msgspec
 
 from sim.faults import FAULTS
 from sim.kernel import Record
-from sim.report.obstacles import Obstacles, path_of
+from sim.report.obstacles import FAILS, Obstacles, path_of
 from sim.units import BINARY_SI, SECOND, format_duration, format_quantity, format_quantity_milli
 
 Values = Mapping[str, Any]
@@ -113,7 +113,11 @@ class Book:
         for link, count in _without_repeats(self.chain(record)):
             line = self.line(link, before)
             if count > 1:
-                text = f"{link.values['queue']}: sync of {link.values['key']} failed the same way {count} more times"
+                sync = link.kind == "sync-error"
+                what = (
+                    f"{link.values['queue']}: sync of {link.values['key']}" if sync else link.values["target"]
+                )
+                text = f"{what} failed the same way {count} more times"
                 line = msgspec.structs.replace(line, text=text)
             if before is not None and line.delta_us is not None and line.delta_us >= LONG_US:
                 known = {each.ident for each in lines}
@@ -121,6 +125,8 @@ class Book:
             lines += self._blamed(link, lines)
             lines += self._tried(link, before)
             lines += self._was_refused(link)
+            told = {each.ident for each in lines}
+            lines += [each for each in self._had_failed(link) if each.ident not in told]
             lines.append(line)
             before = link
         return lines
@@ -134,16 +140,30 @@ class Book:
 
     def waits(self, key: str) -> list[Line]:
         """Why an object waits: its last obstacle, if nothing has ended it."""
-        found = self.obstacles.last(path_of(key))
-        return [] if found is None else [self._aside(found)]
+        return self._obstacle(self.obstacles.last(path_of(key)), None)
+
+    def waited(self, key: str, since_us: int) -> list[Line]:
+        """Why an object waited: its longest obstacle since then that has ended, and what ended it."""
+        return self._obstacle(*self.obstacles.longest(path_of(key), since_us))
 
     def _was_refused(self, link: Record) -> list[Line]:
         """That a write was refused before, and the step that ended the obstacle."""
-        refused = self.obstacles.before(link) if link.kind == "write" else None
-        if refused is None:
+        return self._obstacle(self.obstacles.before(link), link) if link.kind == "write" else []
+
+    def _had_failed(self, link: Record) -> list[Line]:
+        """That an operation had failed before the write that shows its success, and the step that
+        ended the obstacle.
+        """
+        if link.kind != "write":
             return []
-        end = self.obstacles.end_of(refused, link)
-        return [self._aside(each) for each in (refused, end) if each is not None]
+        return self._obstacle(self.obstacles.failure(link, self.changes(link)), link)
+
+    def _obstacle(self, found: Record | None, end: Record | None) -> list[Line]:
+        """An obstacle, and the last step before its end."""
+        if found is None:
+            return []
+        step = None if end is None else self.obstacles.end_of(found, end)
+        return [self._aside(each) for each in (found, step) if each is not None]
 
     def _meanwhile(self, begin: Record, end: Record) -> list[Line]:
         first = bisect_right(self.records, begin.at_us, key=lambda record: record.at_us)
@@ -193,9 +213,10 @@ def _without_repeats(chain: Sequence[Record]) -> list[tuple[Record, int]]:
     found: list[tuple[Record, int]] = []
     first: Record | None = None
     for link in chain:
-        alike = first is not None and link.kind == "sync-error" and link.values == first.values
+        fails = link.kind == "sync-error" or link.values.get("what") == FAILS
+        alike = first is not None and fails and link.values == first.values
         if not alike:
-            first = link if link.kind == "sync-error" else None
+            first = link if fails else None
             found.append((link, 1))
         elif found[-1][0] is first:
             found.append((link, 1))
@@ -548,6 +569,8 @@ def _decision(values: Values) -> str:
                 f"cannot pull image {why['image']} of {target}: {why['error']}; "
                 f"waits {short(why['wait_us'])} before it tries again"
             )
+        case "fails":
+            return f"{why['reason']} of {target}: {why['message']}"
         case "kill":
             return f"kills {names(why['containers'])} of {target}: {why['message']}"
     facts = ", ".join(f"{name} {_value(value)}" for name, value in why.items())

@@ -56,6 +56,8 @@ def start_container(
         problem = yield from agent.references.config(worker, spec)
     if problem:
         worker.reasons = reasoned(worker.reasons, name, ("CreateContainerConfigError", problem))
+        why = {"reason": "CreateContainerConfigError", "message": problem}
+        agent.ctx.decided("fails", f"pods/{pod['metadata']['namespace']}/{pod['metadata']['name']}", why)
         agent.event(pod, "Warning", "Failed", f"Error: {problem}", container=name)
         return "CreateContainerConfigError"
     if not (yield from call(worker, agent.spec.profile.start_us)):

@@ -30,6 +30,12 @@ Shape = tuple[
     str, ...
     # key of events that differ in their texts only: names of the reference's members; (): no other
 ]
+# Reasons of events that say why an object has to wait: they are decisions of the trace too.
+OBSTACLES = frozenset((
+    "ClaimLost", "ClaimMisbound", "ExternalProvisioning", "FailedAttachVolume", "FailedBinding", "FailedCreatePodSandBox",
+    "FailedMapVolume", "FailedMount", "NetworkNotReady", "ProvisioningFailed", "VolumeMismatch",
+))  # fmt: skip
+PATHS = {"Pod": "pods", "PersistentVolumeClaim": "persistentvolumeclaims"}
 DEFAULT_NAMESPACE = "default"  # metav1.NamespaceDefault: events of cluster-scoped objects
 
 
@@ -81,10 +87,13 @@ class EventRecorder:
         annotations: Mapping[str, str] | None = None,
     ) -> None:
         """Record that something happened to `obj` (an object or an ObjectReference)."""
+        ref = reference(obj, field_path) if "metadata" in obj else obj
+        if reason in OBSTACLES and ref["kind"] in PATHS:
+            target = f"{PATHS[ref['kind']]}/{ref['namespace']}/{ref['name']}"
+            self._ctx.decided("fails", target, {"reason": reason, "message": message})
         if len(self._queue) >= QUEUE_MAX:
             self.dropped += 1
             return
-        ref = reference(obj, field_path) if "metadata" in obj else obj
         wall_us = self._ctx.wall_us()
         # Names contain nanoseconds; ours are drawn, so that events of one instant differ in name.
         number = wall_us * 1000 + int(self._random.random() * 1000)

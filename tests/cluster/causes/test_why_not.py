@@ -155,3 +155,128 @@ async def test_workload_that_was_ready_before_the_fault_says_nothing_of_before(t
     ]
     found, _ = await run(tmp_path, [deployment("web")], [down], expect)
     assert not any("before" in verdict.measured for verdict in found.verdicts)
+
+
+def pod_with(volume: Value, name: str = "disky", **container: Any) -> Value:
+    mounted = {
+        "name": "c",
+        "image": "r/web:1",
+        "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+        **container,
+    }
+    spec = {"containers": [mounted], "volumes": [{"name": "v", **volume}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "web"}},
+        "spec": spec,
+    }
+
+
+def claim_of(storage_class: str | None = None) -> Value:
+    spec: Value = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    if storage_class is not None:
+        spec["storageClassName"] = storage_class
+    return {
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": spec,
+    }  # fmt: skip
+
+
+DRIVER = "disk.csi.example.com"
+STORAGE = [{"driver": DRIVER, "default": True, "bindingMode": "WaitForFirstConsumer"}]
+CONFIG: Value = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "conf"}, "data": {"k": "v"}}
+CLASS: Value = {
+    "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "later"},
+    "provisioner": DRIVER,
+}  # fmt: skip
+CLAIMED = {"persistentVolumeClaim": {"claimName": "data"}}
+FROM_CONFIG = {"valueFrom": {"configMapKeyRef": {"name": "conf", "key": "k"}}}
+
+
+def broken(operation: str) -> Value:
+    return {
+        "at": "1s",
+        "name": "broken",
+        "driver": {"name": DRIVER, "operation": operation, "how": "failing"},
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("objects", "before", "help_", "reason"),
+    [
+        ([pod_with({"configMap": {"name": "conf"}})], [], {"apply": {"objects": [CONFIG]}},
+         'FailedMount of pods/default/disky: MountVolume.SetUp failed for volume "v" : configmap "conf" not found'),
+        ([pod_with({"emptyDir": {}}, env=[{"name": "E", **FROM_CONFIG}])], [], {"apply": {"objects": [CONFIG]}},
+         'CreateContainerConfigError of pods/default/disky: configmap "conf" not found'),
+        ([claim_of(), pod_with(CLAIMED)], [broken("mount")], {"end": "broken"}, "FailedMount of pods/default/disky: "),
+        ([claim_of(), pod_with(CLAIMED)], [broken("attach")], {"end": "broken"},
+         "FailedAttachVolume of pods/default/disky: AttachVolume.Attach failed for volume "),
+        ([claim_of("later"), pod_with(CLAIMED)], [], {"apply": {"objects": [CLASS]}},
+         'ProvisioningFailed of persistentvolumeclaims/default/data: storageclass.storage.k8s.io "later" not found'),
+        ([claim_of(), pod_with(CLAIMED)], [broken("provision")], {"end": "broken"},
+         "ProvisioningFailed of persistentvolumeclaims/default/data: "),
+    ],
+)  # fmt: skip
+async def test_failing_volume_is_the_cause_of_a_wait_and_its_end_that_of_the_start(
+    objects: list[Value], before: list[Value], help_: Value, reason: str, tmp_path: Path
+) -> None:
+    expect = [{"name": "up", "after": "outage", "when": READY, "within": ["0s", "1m"]}]
+    begin = [{"at": "5s", "name": "begin", "apply": {"objects": objects}}]
+    found, trace = await run(tmp_path, [], [*before, *begin, MARK], expect, storage=STORAGE)
+    (verdict,) = found.verdicts
+    assert not verdict.ok
+    assert reason in failure_of(verdict, Book(read(trace))).causes[-1].text
+    assert reason in find_story(trace, "pod/disky").lines[-1].text
+    if "end" in help_:
+        before = [{**before[0], "for": "29s"}]
+        timeline, end = [*before, *begin], 'end of step "broken"'
+    else:
+        timeline, end = [*begin, {"at": "30s", "name": "help", **help_}], 'step "help"'
+    _, trace = await run(tmp_path, [], timeline, [], storage=STORAGE)
+    told = [line.text for line in find_story(trace, "pod/disky", what="ready=True").lines]
+    assert any(reason in text for text in told)
+    assert any(end in text for text in told)
+
+
+@pytest.mark.slow
+async def test_forbidden_request_of_a_controller_is_a_record_and_a_cause(tmp_path: Path) -> None:
+    role = "system:controller:replicaset-controller"
+    timeline: list[Value] = [
+        {"at": "1m", "name": "cleanup", "delete": {"resource": "clusterroles", "name": role}},
+        {"at": "70s", "name": "more", "scale": {"resource": "deployments", "name": "web", "replicas": 2}},
+    ]
+    expect = [
+        {"name": "up", "after": "more", "eventually": "deployments named web have status.readyReplicas=2"}
+    ]
+    found, trace = await run(tmp_path, [deployment("web")], timeline, expect)
+    book = Book(read(trace))
+    refused = [record for record in book.records if record.kind == "refused"]
+    assert {record.values["user"].rpartition(":")[2] for record in refused} == {"replicaset-controller"}
+    assert "create" in {record.values["verb"] for record in refused}
+    (verdict,) = found.verdicts
+    reason = f'RBAC: clusterrole.rbac.authorization.k8s.io "{role}" not found'
+    assert reason in failure_of(verdict, book).causes[-1].text
+    assert reason in find_story(trace, "deployment/web").lines[-1].text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ends", [False, True])
+async def test_unavailability_after_a_loss_names_what_keeps_the_pods_in_its_place(
+    ends: bool, tmp_path: Path
+) -> None:
+    timeline: list[Value] = [
+        {"at": "1m", "name": "bare", "apply": {"objects": [HOOK]}},
+        {"at": "70s", "name": "outage", "delete": {"resource": "pods", "selector": "app=web"}},
+        *([{"at": "2m", "name": "help", "delete": {"resource": "validatingwebhookconfigurations", "name": "policy"}}] if ends else []),
+    ]  # fmt: skip
+    expect: list[Value] = [
+        {"name": "up", "unavailability": {"of": "deployments/web", "atMost": "10s"}, "after": "outage"},
+    ]
+    found, trace = await run(tmp_path, [deployment("web")], timeline, expect)
+    (verdict,) = found.verdicts
+    texts = [line.text for line in failure_of(verdict, Book(read(trace))).causes]
+    assert any('step "outage"' in text for text in texts)
+    refusal = texts[-2] if ends else texts[-1]
+    assert "refused: " in refusal and 'failed calling webhook "policy.example.com"' in refusal
+    assert ('step "help"' in texts[-1]) is ends

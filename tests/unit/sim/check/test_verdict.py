@@ -201,6 +201,6 @@ def test_failed_unavailability_names_the_first_loss_of_its_window() -> None:
     found = [run.verdict(200) for run in runs]
     assert [one.measured.partition(",")[0] for one in found] == ["3m00s", "3m10s"]
     assert [(one.objects, one.since_us) for one in found] == [
-        (("//pods/default/p1",), 10_000_000),
-        (("//nodes//n0",), 0),
+        (("//pods/default/p1", "//deployments/default/web"), 10_000_000),
+        (("//nodes//n0", "//deployments/default/web"), 0),
     ]
