@@ -9,7 +9,7 @@ modules, and runs for each the tests nearest to its module.
 
 Holds: the draw depends on the seed and on the sources alone.  A mutant runs in a fork of a process
 that has run the same tests without any mutant.  Nearest are the unit tests that import the module,
-and the tests of `BESIDE`.
+the tests of `BESIDE`, and those of a controller's loop.
 """
 
 from __future__ import annotations
@@ -64,12 +64,8 @@ DECISIONS = (
 )
 # Tests beside those that import a module, by the begin of its path: they reach it by a process.
 BESIDE = {
-    "actors/controllers/nodelifecycle": ("tests/actor/controllers/test_nodelifecycle.py",),
-    "actors/controllers/disruption": ("tests/actor/controllers/test_disruption.py",),
-    "actors/controllers/replicaset": ("tests/actor/controllers/test_replicaset.py",),
     "actors/controllers/garbagecollector": ("tests/actor/controllers/test_collectors.py",),
     "actors/controllers/endpointslice/topology_hints": ("tests/actor/controllers/test_topology_hints.py",),
-    "actors/controllers/job": ("tests/actor/controllers/test_job.py",),
     "actors/controllers/endpointslicemirroring": ("tests/actor/controllers/test_endpoints_mirrored.py",),
     "actors/node/pods/restarts": ("tests/actor/node/test_pods.py",),
     "actors/scheduler/plugins": ("tests/actor/test_scheduler_plugins.py",),
@@ -122,9 +118,12 @@ def _importing() -> dict[str, list[str]]:
 
 
 def nearest(file: str) -> tuple[str, ...]:
-    """The tests nearest to a module: those that import it, then those of `BESIDE`."""
+    """The tests nearest to a module: those that import it, those of `BESIDE`, those of its controller."""
     importing = _importing().get(file.removesuffix(".py").replace("/", "."), [])
     beside = [test for begin, tests in BESIDE.items() if file.startswith(begin) for test in tests]
+    if file.startswith("actors/controllers/"):
+        loop = f"tests/actor/controllers/test_{file.removesuffix('.py').split('/')[2]}.py"
+        beside += [loop] if (ROOT / loop).exists() else []
     return tuple(dict.fromkeys((*importing, *beside)))
 
 
