@@ -118,7 +118,7 @@ def _importing() -> dict[str, list[str]]:
 
 
 def nearest(file: str) -> tuple[str, ...]:
-    """The tests nearest to a module: those that import it, those of `BESIDE`, those of its controller."""
+    """The tests nearest to a module: of its import, of `BESIDE`, and of its controller."""
     importing = _importing().get(file.removesuffix(".py").replace("/", "."), [])
     beside = [test for begin, tests in BESIDE.items() if file.startswith(begin) for test in tests]
     if file.startswith("actors/controllers/"):
