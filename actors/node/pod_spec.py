@@ -2,8 +2,8 @@
 
 Turns a pod into the few values that admission, preemption, eviction and shutdown compare.
 
-Mirrors  pkg/apis/core/v1/helper/qos/qos.go: GetPodQOS; pkg/api/v1/resource/helpers.go:
-         PodRequestsAndLimits; pkg/kubelet/types/pod_update.go: IsCriticalPod;
+Mirrors  pkg/api/v1/resource/helpers.go: PodRequestsAndLimits;
+         pkg/kubelet/types/pod_update.go: IsCriticalPod;
          kuberuntime/security_context_others.go: verifyRunAsNonRoot (v1.25).
 Differs  images are taken to run as a user other than root.
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from sim.api.memo import IdentityMemo
+from sim.api.scheduling import qos_class
 from sim.api.types import Obj
 from sim.units import quantity_milli, quantity_value
 
@@ -43,41 +44,12 @@ def is_critical(pod: Obj, static: bool) -> bool:
     return static or int(pod["spec"].get("priority") or 0) >= CRITICAL_PRIORITY
 
 
-@lru_cache(maxsize=256)
-def qos_class(resources: tuple[tuple[str, str, str, str], ...]) -> str:
-    """The class of service.
-
-    resources: (cpu request, memory request, cpu limit, memory limit) of each container, as texts
-    """
-    guaranteed, anything = True, False
-    for cpu_request, memory_request, cpu_limit, memory_limit in resources:
-        values = [quantity_milli(text) for text in (cpu_request, memory_request, cpu_limit, memory_limit)]
-        anything = anything or any(value > 0 for value in values)
-        if not (values[2] and values[3] and values[0] == values[2] and values[1] == values[3]):
-            guaranteed = False
-    if not anything:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
 def pod_qos(pod: Obj) -> str:
     """The class of service that the status shows, or else that follows from the pod's spec."""
     known = (pod.get("status") or {}).get("qosClass")
     if known:
         return str(known)
-    spec, rows = pod["spec"], []
-    for container in [*spec.get("initContainers", ()), *spec["containers"]]:
-        resources = container.get("resources") or {}
-        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-        rows.append(
-            (
-                str(requests.get("cpu", limits.get("cpu", "0"))),
-                str(requests.get("memory", limits.get("memory", "0"))),
-                str(limits.get("cpu", "0")),
-                str(limits.get("memory", "0")),
-            )
-        )
-    return qos_class(tuple(rows))
+    return qos_class(pod["spec"])
 
 
 @dataclass(frozen=True, slots=True)

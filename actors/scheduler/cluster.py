@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from actors.scheduler.images import Counted, Images
-from actors.scheduler.match import Requirements, from_label_selector, from_labels, holds
+from actors.scheduler.match import from_label_selector
 from actors.scheduler.pods import (
     Amounts,
     Demand,
@@ -33,11 +33,11 @@ from actors.scheduler.pods import (
     image_name,
 )
 from sim.api.objects import zone_key
+from sim.api.scheduling import Requirements, Taint, equal_labels, holds, taint_of
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.units import quantity_value
 
-Taint = tuple[str, str, str]  # key, value, effect
 # Changes kept, at least half as many; a class that is further behind evaluates every node.
 LOG_MAX = 8_192
 ANTI, SCORE = 0, 1
@@ -205,7 +205,7 @@ class Cluster:
         node.obj = obj
         node.facts, node.rooms = object(), {}
         node.unschedulable = bool(spec.get("unschedulable"))
-        node.taints = tuple((t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ())
+        node.taints = tuple(map(taint_of, spec.get("taints") or ()))
         allocatable = status.get("allocatable") or {}
         node.allocatable = amounts(allocatable)
         node.pods_max = quantity_value(allocatable.get("pods", "0"))
@@ -410,7 +410,7 @@ class Cluster:
 
     def set_service(self, namespace: str, name: str, obj: Obj | None) -> None:
         """Set a service; pods are spread by its selector. None if it was deleted."""
-        selector = from_labels((obj or {}).get("spec", {}).get("selector") or {})
+        selector = equal_labels((obj or {}).get("spec", {}).get("selector") or {})
         held = self.services.setdefault(namespace, {})
         if held.get(name, ()) != selector:
             self._select(held.get(name), -1)
@@ -429,7 +429,7 @@ class Cluster:
             self.owners_version += 1
             return
         plain = kind == "ReplicationController"
-        made = from_labels(selector or {}) if plain else from_label_selector(selector)
+        made = equal_labels(selector or {}) if plain else from_label_selector(selector)
         if self.owners.get(key, ()) != made:
             self._select(self.owners.get(key), -1)
             self._select(made, 1)

@@ -1,20 +1,17 @@
-"""Turns label and node selectors into plain tuples that can be compared, hashed and evaluated.
+"""Turns label selectors into requirements, and the terms of a node selector into names of nodes.
 
 Holds: equal selectors give equal tuples; `None` is a selector that matches nothing.
 
 Mirrors  apimachinery v1.25 pkg/labels/selector.go, pkg/apis/meta/v1/helpers.go:
-         LabelSelectorAsSelector; component-helpers v1.25 scheduling/corev1/nodeaffinity.
+         LabelSelectorAsSelector; kubernetes v1.25 pkg/scheduler/framework/plugins/nodeaffinity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from sim.api.selectors import meets
-
-Requirement = tuple[str, str, tuple[str, ...]]
-Requirements = tuple[Requirement, ...]
+from sim.api.scheduling import NodeTerm, Requirements, equal_labels, requirements_of
 
 
 def from_label_selector(selector: Mapping[str, Any] | None) -> Requirements | None:
@@ -23,44 +20,7 @@ def from_label_selector(selector: Mapping[str, Any] | None) -> Requirements | No
     """
     if selector is None:
         return None
-    return from_labels(selector.get("matchLabels") or {}) + _expressions(selector.get("matchExpressions"))
-
-
-def from_labels(labels: Mapping[str, str]) -> Requirements:
-    """Return the requirements that match objects with all these labels."""
-    return tuple((key, "In", (labels[key],)) for key in sorted(labels))
-
-
-def _expressions(expressions: list[Mapping[str, Any]] | None) -> Requirements:
-    return tuple((e["key"], e["operator"], tuple(e.get("values") or ())) for e in expressions or ())
-
-
-def holds(requirements: Requirements | None, labels: Mapping[str, str]) -> bool:
-    """Return True if these labels meet all requirements."""
-    if requirements is None:
-        return False
-    return all(meets(operator, labels.get(key), values) for key, operator, values in requirements)
-
-
-class NodeTerm(NamedTuple):
-    """One alternative of a node selector: requirements on labels and on fields (metadata.name)."""
-
-    labels: Requirements
-    fields: Requirements
-
-    @property
-    def empty(self) -> bool:
-        """True if the term has no requirements."""
-        return not self.labels and not self.fields
-
-    def holds(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Return True if a node of this name with these labels meets all requirements."""
-        return holds(self.labels, labels) and holds(self.fields, {"metadata.name": name})
-
-
-def node_term(term: Mapping[str, Any]) -> NodeTerm:
-    """Return the parsed form of a NodeSelectorTerm."""
-    return NodeTerm(_expressions(term.get("matchExpressions")), _expressions(term.get("matchFields")))
+    return equal_labels(selector.get("matchLabels") or {}) + requirements_of(selector.get("matchExpressions"))
 
 
 def named_nodes(terms: tuple[NodeTerm, ...] | None) -> tuple[str, ...] | None:

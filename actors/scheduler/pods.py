@@ -22,17 +22,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from actors.scheduler.match import (
-    NodeTerm,
-    Requirements,
-    from_label_selector,
-    from_labels,
-    holds,
-    named_nodes,
-    node_term,
-)
+from actors.scheduler.match import from_label_selector, named_nodes
 from sim.api.memo import IdentityMemo
 from sim.api.objects import controller_of
+from sim.api.scheduling import (
+    NodeTerm,
+    Requirements,
+    equal_labels,
+    holds,
+    node_term,
+    required_nodes,
+    tolerations_of,
+)
 from sim.api.store import Item
 from sim.api.types import Obj
 from sim.options.gates import MATCH_LABEL_KEYS, MIN_DOMAINS, NODE_INCLUSION
@@ -67,7 +68,6 @@ _SOURCES = frozenset(
 ) | {"iscsi", "rbd"}
 
 Port = tuple[str, str, int]
-Toleration = tuple[str, str, str, str]  # key, operator, value, effect
 NamespaceLabels = Mapping[str, Mapping[str, str]]
 _NO_LABELS: Mapping[str, str] = {}
 
@@ -217,13 +217,11 @@ class Template:
         self.owner = _controller(pod)
         self.priority: int = spec.get("priority") or 0
         self.never_preempts = spec.get("preemptionPolicy") == "Never"
-        self.tolerations: tuple[Toleration, ...] = tuple(
-            (t.get("key", ""), t.get("operator") or "Equal", t.get("value", ""), t.get("effect", ""))
-            for t in spec.get("tolerations") or ()
-        )
+        self.tolerations = tolerations_of(spec)
         self._requests(spec)
         self.demand = Demand(self.ports, self.request, self.scoring, self.unscored_cpu)
-        self._affinities(spec.get("affinity") or {}, spec.get("nodeSelector") or {})
+        self.required = required_nodes(spec)
+        self._affinities(spec.get("affinity") or {})
         constraints = spec.get("topologySpreadConstraints") or ()
         self.own_spread = bool(constraints)
         hard, soft = (
@@ -273,14 +271,9 @@ class Template:
         )
         self.images = tuple(image_name(container.get("image") or "") for container in containers)
 
-    def _affinities(self, affinity: Mapping[str, Any], node_selector: Mapping[str, str]) -> None:
-        self.node_selector = from_labels(node_selector)
+    def _affinities(self, affinity: Mapping[str, Any]) -> None:
         node = affinity.get("nodeAffinity") or {}
-        required = node.get("requiredDuringSchedulingIgnoredDuringExecution")
-        self.required: tuple[NodeTerm, ...] | None = (
-            None if required is None else tuple(map(node_term, required["nodeSelectorTerms"]))
-        )
-        self.node_names = named_nodes(self.required)
+        self.node_names = named_nodes(self.required.terms)
         # An empty preference matches no node; if it matched all, the other preferences would count
         # less.
         self.preferred: tuple[tuple[int, NodeTerm], ...] = tuple(
@@ -325,7 +318,7 @@ def _spread(constraint: Mapping[str, Any], labels: Mapping[str, str], gates: Col
     selector = from_label_selector(constraint.get("labelSelector"))
     if MATCH_LABEL_KEYS in gates and selector is not None:
         keys = dict.fromkeys(constraint.get("matchLabelKeys") or ())
-        selector = from_labels({key: labels[key] for key in keys if key in labels}) + selector
+        selector = equal_labels({key: labels[key] for key in keys if key in labels}) + selector
     includes = NODE_INCLUSION in gates
     return Spread(
         constraint["topologyKey"],

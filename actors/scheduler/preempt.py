@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from actors.scheduler.cluster import Cluster, NodeInfo
-from actors.scheduler.match import Requirements, holds
 from actors.scheduler.messages import PREEMPTION, fit_error
 from actors.scheduler.plugins.base import Status
 from actors.scheduler.pods import PodInfo
 from actors.scheduler.search.classes import ClassState
 from actors.scheduler.search.volumes import VolumeSearch
+from sim.api.scheduling import Requirements, holds
 
 CANDIDATES_MIN = 100  # minCandidateNodesAbsolute
 CANDIDATES_PERCENT = 10  # minCandidateNodesPercentage

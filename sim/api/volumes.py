@@ -28,7 +28,8 @@ from sim.api.objects import (
     status_of,
     with_metadata,
 )
-from sim.api.selectors import from_selector, meets
+from sim.api.scheduling import node_terms, selects_node
+from sim.api.selectors import from_selector
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.units import quantity_value
@@ -220,20 +221,7 @@ def reaches(volume: Obj, labels: Mapping[str, str]) -> bool:
     required = (volume["spec"].get("nodeAffinity") or {}).get("required")
     if required is None:
         return True
-    return any(_term_holds(term, labels) for term in required.get("nodeSelectorTerms") or ())
-
-
-def _term_holds(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
-    if not expressions and not fields:
-        return False
-    return all(_is_met(each, labels.get(each["key"])) for each in expressions) and all(
-        _is_met(each, "") for each in fields
-    )
-
-
-def _is_met(requirement: Mapping[str, Any], have: str | None) -> bool:
-    return meets(requirement["operator"], have, tuple(requirement.get("values") or ()))
+    return selects_node(node_terms(required), "", labels)
 
 
 def offers_modes(volume: Obj, claim: Obj) -> bool:

@@ -27,8 +27,10 @@ DIALECT = re.compile(
     r"silenced|blame",
     re.IGNORECASE,
 )
-# Two rules are matched where these texts meet in one function.
-TOLERATION, AFFINITY, QOS = {"Exists", "effect"}, {"DoesNotExist", "Gt"}, {"Guaranteed", "BestEffort"}
+# Three rules are matched where such texts meet in one module.
+TOLERATION = {"Exists", "effect"}, {"Equal", "effect"}
+AFFINITY = ({"DoesNotExist", "Gt"},)
+QOS = ({"Guaranteed", "BestEffort"},)
 
 
 def folder_circles() -> Iterator[str]:
@@ -197,17 +199,17 @@ def _defined(node: ast.AST) -> Iterator[str]:
         yield node.id if isinstance(node, ast.Name) else node.attr
 
 
-def _functions_with(texts: set[str]) -> Iterator[str]:
-    """Modules with a function or a table that holds all of some texts."""
+def _modules_with(choices: tuple[set[str], ...]) -> Iterator[str]:
+    """Modules that hold all texts of one of the choices, but for tables of a schema."""
     for path in product_files():
-        if "/schema/" in path or "/protobuf/" in path:
+        if any(part in path for part in ("/schema/", "/protobuf/", "/openapi/")):
             continue
         held = {
             node.value
             for node in nodes(path)
             if isinstance(node, ast.Constant) and isinstance(node.value, str)
         }
-        if texts <= held:
+        if any(texts <= held for texts in choices):
             yield path
 
 
@@ -241,9 +243,9 @@ FIGURES: dict[str, Callable[[], Iterator[str]]] = {
     "classes over 20 attributes without a reason": large_classes_without_reason,
     "open cases of enums": open_cases,
     "identifiers of the dialect": dialect,
-    "modules that match tolerations": lambda: _functions_with(TOLERATION),
-    "modules that match affinity terms": lambda: _functions_with(AFFINITY),
-    "modules that classify QoS": lambda: _functions_with(QOS),
+    "modules that match tolerations": lambda: _modules_with(TOLERATION),
+    "modules that match affinity terms": lambda: _modules_with(AFFINITY),
+    "modules that classify QoS": lambda: _modules_with(QOS),
     "assignments of kernel.cause": cause_assignments,
     "lines of source": lines_of_source,
 }

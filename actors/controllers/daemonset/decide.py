@@ -7,8 +7,7 @@ Holds: without surge, one live pod is kept on a node; nodes and pods are process
        their names.
 
 Mirrors  kubernetes v1.25 pkg/controller/daemon/{daemon_controller.go,update.go},
-         pkg/controller/daemon/util/daemonset_util.go, component-helpers
-         scheduling/corev1/nodeaffinity.
+         pkg/controller/daemon/util/daemonset_util.go.
 Differs  upstream processes nodes in map order.
 """
 
@@ -21,8 +20,17 @@ from typing import TYPE_CHECKING
 from actors.controllers.shared.pod_owners import int_or_percent, is_available, pod_from_template
 from actors.controllers.shared.pod_template_hash import pod_template_hash, revision_data
 from actors.controllers.shared.revisions import make_revision
-from sim.api.objects import is_deleting, is_ready, phase_of
-from sim.api.selectors import meets
+from sim.api.objects import is_deleting, is_ready, labels_of, name_of, phase_of
+from sim.api.scheduling import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    required_nodes,
+    taint_of,
+    tolerates,
+    toleration,
+    toleration_of,
+    with_toleration,
+)
 from sim.api.types import Obj
 from sim.units import parse_whole
 
@@ -35,7 +43,7 @@ PodsByNode = Mapping[str, Sequence[Obj]]
 # --- nodes ----------------------------------------------------------------------------------------
 
 
-def tolerations_of(template: Obj, names: Names) -> list[Obj]:
+def template_tolerations(template: Obj, names: Names) -> list[Obj]:
     """The template's tolerations and those that every daemon pod gets."""
     spec = template["spec"]
     added = [
@@ -50,77 +58,21 @@ def tolerations_of(template: Obj, names: Names) -> list[Obj]:
         added.append((names.taint_network_unavailable, "NoSchedule"))
     have = list(spec.get("tolerations") or ())
     for key, effect in added:
-        made = {"key": key, "operator": "Exists", "effect": effect}
-        place = next((i for i, t in enumerate(have) if _same_toleration(t, made)), None)
-        if place is None:
-            have.append(made)
-        else:
-            have[place] = made
+        have = with_toleration(have, toleration(key, effect))
     return have
 
 
-def _same_toleration(a: Obj, b: Obj) -> bool:
-    return all((a.get(part) or "") == (b.get(part) or "") for part in ("key", "effect", "operator", "value"))
-
-
-def tolerates(tolerations: Sequence[Obj], taint: Obj) -> bool:
-    """True if one of the tolerations matches the taint."""
-    for toleration in tolerations:
-        if toleration.get("effect") and toleration["effect"] != taint["effect"]:
-            continue
-        if toleration.get("key") and toleration["key"] != taint["key"]:
-            continue
-        operator = toleration.get("operator") or "Equal"
-        if operator == "Exists" or (
-            toleration.get("key") and (toleration.get("value") or "") == (taint.get("value") or "")
-        ):
-            return True
-    return False
-
-
-def _requirement_matches(requirement: Obj, values: Mapping[str, str]) -> bool:
-    return meets(requirement["operator"], values.get(requirement["key"]), requirement.get("values") or ())
-
-
-def _term_matches(term: Obj, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:
-    by_label, by_field = term.get("matchExpressions") or (), term.get("matchFields") or ()
-    if not by_label and not by_field:
-        return False  # an empty term selects nothing
-    return all(_requirement_matches(r, labels) for r in by_label) and all(
-        _requirement_matches(r, fields) for r in by_field
-    )
-
-
-def should_run(template: Obj, tolerations: Sequence[Obj], node: Obj) -> tuple[bool, bool]:
-    """(True if a pod should be created on the node, True if an existing pod may stay)."""
-    spec = template["spec"]
-    name = node["metadata"]["name"]
-    if spec.get("nodeName") and spec["nodeName"] != name:
-        return False, False
-    labels = node["metadata"].get("labels") or {}
-    if any(labels.get(k) != v for k, v in (spec.get("nodeSelector") or {}).items()):
-        return False, False
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    if required is not None:
-        fields = {"metadata.name": name}
-        terms = required.get("nodeSelectorTerms") or ()
-        if not any(_term_matches(term, labels, fields) for term in terms):
-            return False, False
-    untolerated = [
-        taint["effect"]
-        for taint in node.get("spec", {}).get("taints") or ()
-        if taint["effect"] in ("NoSchedule", "NoExecute") and not tolerates(tolerations, taint)
-    ]
-    return not untolerated, "NoExecute" not in untolerated
-
-
 class NodeFit:
-    """`should_run` of one template, memoized for each node until its labels or spec change."""
+    """Whether the pods of one template run on a node, memoized until its labels or spec change.
+
+    Each answer is (True if a pod should be created on the node, True if an existing pod may stay).
+    """
 
     def __init__(self, template: Obj, names: Names) -> None:
         self.template = template
-        self._tolerations = tolerations_of(template, names)
+        self._node_name = template["spec"].get("nodeName")
+        self._tolerations = tuple(map(toleration_of, template_tolerations(template, names)))
+        self._required = required_nodes(template["spec"])
         self._known: dict[str, tuple[object, object, tuple[bool, bool]]] = {}
 
     def __call__(self, node: Obj) -> tuple[bool, bool]:
@@ -129,13 +81,24 @@ class NodeFit:
         known = self._known.get(meta["name"])
         if known is not None and known[0] is labels and known[1] is spec:
             return known[2]
-        fit = should_run(self.template, self._tolerations, node)
+        fit = self.fresh(node)
         self._known[meta["name"]] = (labels, spec, fit)
         return fit
 
     def fresh(self, node: Obj) -> tuple[bool, bool]:
-        """`should_run` without the memo, for an old revision of a node."""
-        return should_run(self.template, self._tolerations, node)
+        """The answer without the memo, for an old revision of a node."""
+        name = name_of(node)
+        if self._node_name and self._node_name != name:
+            return False, False
+        if not self._required.match(name, labels_of(node)):
+            return False, False
+        taints = map(taint_of, node.get("spec", {}).get("taints") or ())
+        effects = [
+            taint[2]
+            for taint in taints
+            if taint[2] in (NO_SCHEDULE, NO_EXECUTE) and not tolerates(self._tolerations, taint)
+        ]
+        return not effects, NO_EXECUTE not in effects
 
 
 _REQUIRED = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
@@ -187,7 +150,7 @@ class View:
 
     hash: revision hash of the present template
     generation: template generation from the set's annotation, None if unknown
-    fit: `should_run` by node
+    fit: `NodeFit` of the template
     """
 
     owner: Obj
@@ -377,7 +340,7 @@ def daemon_template(owner: Obj, hash: str, generation: str | None, names: Names)
     labels = {**(meta.get("labels") or {}), names.label_controller_revision_hash: hash}
     if generation is not None:
         labels[names.label_pod_template_generation] = generation
-    spec = {**template["spec"], "tolerations": tolerations_of(template, names)}
+    spec = {**template["spec"], "tolerations": template_tolerations(template, names)}
     return {**template, "metadata": {**meta, "labels": labels}, "spec": spec}
 
 

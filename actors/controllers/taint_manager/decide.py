@@ -1,8 +1,7 @@
 """How long a pod may stay on a node with NoExecute taints.  Pure.
 
 Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/scheduler/taint_manager.go
-         (getMinTolerationTime), component-helpers scheduling/corev1/helpers.go
-         (GetMatchingTolerations).
+         (getMinTolerationTime).
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sim.api.scheduling import NO_EXECUTE, taint_of, tolerates, toleration_of
 from sim.units import SECOND
 
 # The pod must go at once. This cancels a running timer, which a toleration of 0 s does not.
@@ -21,19 +21,7 @@ Taint = Mapping[str, Any]
 
 def no_execute_taints(taints: Sequence[Taint]) -> list[Taint]:
     """The taints with the effect NoExecute."""
-    return [taint for taint in taints if taint["effect"] == "NoExecute"]
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """True if the toleration matches the taint."""
-    if toleration.get("effect") and toleration["effect"] != taint["effect"]:
-        return False
-    if toleration.get("key") and toleration["key"] != taint["key"]:
-        return False
-    operator = toleration.get("operator") or "Equal"
-    if operator == "Exists":
-        return True
-    return bool(operator == "Equal" and toleration.get("value", "") == taint.get("value", ""))
+    return [taint for taint in taints if taint["effect"] == NO_EXECUTE]
 
 
 def stay_us(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int | None:
@@ -44,7 +32,8 @@ def stay_us(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int |
     """
     shortest: int | None = None
     for taint in taints:
-        match = next((toleration for toleration in tolerations if tolerates(toleration, taint)), None)
+        own = taint_of(taint)
+        match = next((each for each in tolerations if tolerates((toleration_of(each),), own)), None)
         if match is None:
             return UNTOLERATED
         seconds = match.get("tolerationSeconds")

@@ -11,10 +11,19 @@ Differs  topology, CPU and device managers are not modelled. A refused pod that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from actors.node.pod_spec import FIRST, Requests, amount, is_critical, pod_qos
-from sim.api.selectors import meets
+from sim.api.objects import labels_of
+from sim.api.scheduling import (
+    BEST_EFFORT,
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    required_nodes,
+    taint_of,
+    tolerates,
+    tolerations_of,
+)
 from sim.api.types import Obj
 
 # allowlist.go: SafeSysctlAllowlist
@@ -66,10 +75,8 @@ def refuse_under_pressure(
     if not pressures or is_critical(pod, static):
         return None
     if pressures == ("MemoryPressure",):
-        taint = {"key": memory_taint, "effect": "NoSchedule"}
-        if pod_qos(pod) != "BestEffort" or tolerates(
-            pod["spec"].get("tolerations") or (), [taint], "NoSchedule"
-        ):
+        taint = (memory_taint, "", NO_SCHEDULE)
+        if pod_qos(pod) != BEST_EFFORT or tolerates(tolerations_of(pod["spec"]), taint):
             return None
     return "Evicted", f"The node had condition: [{' '.join(pressures)}]. "
 
@@ -124,15 +131,17 @@ def refuse_otherwise(
 ) -> tuple[str, str] | None:
     """The first reason against the pod other than a shortage of resources."""
     name = node["metadata"]["name"]
-    if not matches_node(pod["spec"], node):
+    if not required_nodes(pod["spec"]).match(name, labels_of(node)):
         return "NodeAffinity", "Predicate NodeAffinity failed"
     if pod["spec"].get("nodeName") not in (None, "", name):
         return "NodeName", "Predicate NodeName failed"
     if requests.ports and any(_ports_clash(port, other) for port in requests.ports for other in used.ports):
         return "NodePorts", "Predicate NodePorts failed"
-    taints = (node.get("spec") or {}).get("taints") or ()
-    if taints and not static and not tolerates(pod["spec"].get("tolerations") or (), taints, "NoExecute"):
-        return "TaintToleration", "Predicate TaintToleration failed"
+    taints = [taint_of(taint) for taint in (node.get("spec") or {}).get("taints") or ()]
+    if taints and not static:
+        tolerations = tolerations_of(pod["spec"])
+        if not all(taint[2] != NO_EXECUTE or tolerates(tolerations, taint) for taint in taints):
+            return "TaintToleration", "Predicate TaintToleration failed"
     return None
 
 
@@ -162,47 +171,3 @@ def shortages(requests: Requests, used: Used, node: Obj) -> list[tuple[str, int,
 
 def _ports_clash(a: tuple[str, str, int], b: tuple[str, str, int]) -> bool:
     return a[0] == b[0] and a[2] == b[2] and (a[1] == b[1] or "0.0.0.0" in (a[1], b[1]))
-
-
-def tolerates(tolerations: Iterable[Obj], taints: Iterable[Obj], effect: str) -> bool:
-    """True if the tolerations cover all taints of this effect."""
-    held = list(tolerations)
-    return all(
-        any(_tolerates(toleration, taint) for toleration in held)
-        for taint in taints
-        if taint["effect"] == effect
-    )
-
-
-def _tolerates(toleration: Obj, taint: Obj) -> bool:
-    if toleration.get("effect") not in (None, "", taint["effect"]):
-        return False
-    if toleration.get("key") not in (None, "", taint["key"]):
-        return False
-    if toleration.get("operator") == "Exists":
-        return True
-    return bool(toleration.get("value", "") == taint.get("value", "")) and bool(toleration.get("key"))
-
-
-def matches_node(spec: Obj, node: Obj) -> bool:
-    """True if the node satisfies the pod's node selector and required node affinity."""
-    if not spec.get("nodeSelector") and not spec.get("affinity"):
-        return True
-    labels = node["metadata"].get("labels") or {}
-    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
-        return False
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    if not required:
-        return True
-    fields = {"metadata.name": node["metadata"]["name"]}
-    return any(
-        (term.get("matchExpressions") or term.get("matchFields"))
-        and all(_holds(labels, rule) for rule in term.get("matchExpressions") or ())
-        and all(_holds(fields, rule) for rule in term.get("matchFields") or ())
-        for term in required["nodeSelectorTerms"]
-    )
-
-
-def _holds(labels: Mapping[str, str], rule: Obj) -> bool:
-    return meets(rule["operator"], labels.get(rule["key"]), rule.get("values") or ())

@@ -23,10 +23,11 @@ from actors.node.pod_spec import Requests, is_critical, pod_qos, requests_of
 from actors.node.pod_work import FINISHED, TERMINATED
 from actors.node.pods.admit import Used, shortages
 from actors.node.runtime.ports import Agent, NodePod
+from sim.api.scheduling import BEST_EFFORT, BURSTABLE, GUARANTEED
 from sim.api.store import Item
 from sim.api.types import Obj
 
-QOS = ("BestEffort", "Burstable", "Guaranteed")  # in the order in which they are ended
+QOS = (BEST_EFFORT, BURSTABLE, GUARANTEED)  # in the order in which they are ended
 REASON, MESSAGE = "Preempting", "Preempted in order to admit critical pod"
 NOT_FOUND = (
     "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods to "

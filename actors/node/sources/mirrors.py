@@ -24,6 +24,7 @@ from typing import Any
 
 from actors.node.pod_work import ENDING
 from actors.node.runtime.ports import Agent, NodePod
+from sim.api.scheduling import NO_EXECUTE, toleration
 from sim.api.store import Item
 from sim.api.types import Obj, Reply
 from sim.ident import Names
@@ -54,7 +55,7 @@ def static_pod(manifest: Obj, node: str, names: Names, seen_us: int) -> Obj:
         },
     }
     spec = manifest["spec"]
-    tolerations = [*(spec.get("tolerations") or ()), {"operator": "Exists", "effect": "NoExecute"}]
+    tolerations = [*(spec.get("tolerations") or ()), toleration("", NO_EXECUTE)]
     return {**manifest, "metadata": meta, "spec": {**spec, "nodeName": node, "tolerations": tolerations}}
 
 

@@ -6,7 +6,6 @@ Mirrors  kubernetes v1.25 pkg/scheduler/framework/plugins/nodeaffinity.
 from __future__ import annotations
 
 from actors.scheduler.cluster import NodeInfo
-from actors.scheduler.match import holds
 from actors.scheduler.plugins.base import ClusterEvent, DefaultPlugin, Reads, Status
 from actors.scheduler.pods import Template
 
@@ -33,8 +32,4 @@ class NodeAffinity(DefaultPlugin):
 
 def matches_node(template: Template, node: NodeInfo) -> bool:
     """Return True if the node selector and the required node affinity match the node."""
-    if not holds(template.node_selector, node.labels):
-        return False
-    if template.required is None:
-        return True
-    return any(not term.empty and term.holds(node.name, node.labels) for term in template.required)
+    return template.required.match(node.name, node.labels)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from actors.scheduler.cluster import NodeInfo
 from actors.scheduler.plugins.base import ClusterEvent, DefaultPlugin, Reads, Status
-from actors.scheduler.plugins.taint_toleration import tolerates
 from actors.scheduler.pods import Template
+from sim.api.scheduling import NO_SCHEDULE, tolerates
 
 UNSCHEDULABLE = Status("NodeUnschedulable", ("node(s) were unschedulable",), True)
 
@@ -24,5 +24,5 @@ class NodeUnschedulable(DefaultPlugin):
         """Refuse an unschedulable node."""
         if not node.unschedulable:
             return None
-        taint = (self.cluster.names.taint_unschedulable, "", "NoSchedule")
+        taint = (self.cluster.names.taint_unschedulable, "", NO_SCHEDULE)
         return None if tolerates(pod.tolerations, taint) else UNSCHEDULABLE

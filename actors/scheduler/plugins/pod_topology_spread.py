@@ -13,11 +13,10 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import compress
 
 from actors.scheduler.cluster import NodeInfo
-from actors.scheduler.match import Requirements, holds
 from actors.scheduler.plugins.base import MAX_SCORE, ClusterEvent, DefaultPlugin, Reads, Status
 from actors.scheduler.plugins.node_affinity import matches_node
-from actors.scheduler.plugins.taint_toleration import tolerates
 from actors.scheduler.pods import Spread, Template
+from sim.api.scheduling import Requirements, holds, tolerates
 from sim.ident import Names
 
 DEFAULT_HOST_SKEW, DEFAULT_ZONE_SKEW = 3, 5  # plugin.go: systemDefaultConstraints

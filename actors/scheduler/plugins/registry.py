@@ -36,11 +36,12 @@ from actors.scheduler.plugins.node_volume_limits import (
     NodeVolumeLimits,
 )
 from actors.scheduler.plugins.pod_topology_spread import PodTopologySpread
-from actors.scheduler.plugins.taint_toleration import TaintToleration, tolerates
+from actors.scheduler.plugins.taint_toleration import TaintToleration
 from actors.scheduler.plugins.volume_binding import VolumeBinding
 from actors.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from actors.scheduler.plugins.volume_zone import VolumeZone
 from actors.scheduler.pods import Template
+from sim.api.scheduling import tolerates
 from sim.errors import InputError
 
 DEFAULT_PLUGINS: tuple[type[DefaultPlugin], ...] = (

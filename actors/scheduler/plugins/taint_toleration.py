@@ -5,12 +5,12 @@ Mirrors  kubernetes v1.25 pkg/scheduler/framework/plugins/tainttoleration.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 
-from actors.scheduler.cluster import NodeInfo, Taint
+from actors.scheduler.cluster import NodeInfo
 from actors.scheduler.plugins.base import ClusterEvent, DefaultPlugin, Reads, Status, shares
-from actors.scheduler.pods import Template, Toleration
+from actors.scheduler.pods import Template
+from sim.api.scheduling import Taint, tolerates
 
 
 class TaintToleration(DefaultPlugin):
@@ -45,16 +45,3 @@ class TaintToleration(DefaultPlugin):
 @lru_cache(maxsize=1024)
 def _untolerated(taint: Taint) -> Status:
     return Status("TaintToleration", (f"node(s) had untolerated taint {{{taint[0]}: {taint[1]}}}",), True)
-
-
-def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
-    """Return True if one of the tolerations covers the taint."""
-    key, value, effect = taint
-    for want_key, operator, want_value, want_effect in tolerations:
-        if want_effect and want_effect != effect:
-            continue
-        if want_key and want_key != key:
-            continue
-        if operator == "Exists" or (operator == "Equal" and want_value == value):
-            return True
-    return False

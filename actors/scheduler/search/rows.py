@@ -17,12 +17,10 @@ from bisect import bisect_left, insort
 from typing import Any
 
 from actors.scheduler.cluster import ANTI, Entry, NodeInfo
-from actors.scheduler.match import holds
 from actors.scheduler.plugins.added import AddedPlugin
 from actors.scheduler.plugins.base import DefaultPlugin, Status
 from actors.scheduler.plugins.pod_topology_spread import default_constraints
 from actors.scheduler.plugins.registry import Profile
-from actors.scheduler.plugins.taint_toleration import tolerates
 from actors.scheduler.pods import Group, PodInfo, PodTerm, Spread
 from actors.scheduler.search.room import room_on, room_score
 from actors.scheduler.search.signature import (
@@ -36,6 +34,7 @@ from actors.scheduler.search.signature import (
     Tally,
     count_domains,
 )
+from sim.api.scheduling import holds, tolerates
 
 # Groups of pods with remembered matches; beyond it the memory starts again empty.
 VECTORS_MAX = 4_096

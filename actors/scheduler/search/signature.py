@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from actors.scheduler.cluster import NodeInfo
-from actors.scheduler.match import holds
 from actors.scheduler.plugins.base import Status
 from actors.scheduler.plugins.node_affinity import matches_node
 from actors.scheduler.pods import Group, NamespaceLabels, PodTerm, Template
+from sim.api.scheduling import holds
 
 NOT_ASKED = Status("", ())  # PreFilter left the node out: it is neither tried nor reported
 

@@ -11,6 +11,7 @@ import msgspec
 
 from sim.api.admission.base import Attributes, Denial, View, is_pod
 from sim.api.memo import IdentityMemo
+from sim.api.scheduling import NO_EXECUTE, toleration
 from sim.api.types import Obj
 from sim.ident import Names
 
@@ -32,7 +33,7 @@ class DefaultTolerationSeconds:
 
     def __init__(self, names: Names, defaults: Defaults) -> None:
         self._wanted = tuple(
-            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
+            toleration(key, NO_EXECUTE, seconds)
             for key, seconds in (
                 (names.taint_not_ready, defaults.not_ready_toleration_s),
                 (names.taint_unreachable, defaults.unreachable_toleration_s),
@@ -60,4 +61,4 @@ class DefaultTolerationSeconds:
 
 def _covers(toleration: Obj, key: Any) -> bool:
     # The operator and the value do not count, as upstream.
-    return toleration.get("key", "") in ("", key) and toleration.get("effect", "") in ("", "NoExecute")
+    return toleration.get("key", "") in ("", key) and toleration.get("effect", "") in ("", NO_EXECUTE)

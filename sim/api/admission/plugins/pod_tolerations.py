@@ -7,13 +7,19 @@ Mirrors  kubernetes v1.25 plugin/pkg/admission/podtolerationrestriction/admissio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
 from sim.api.admission.base import Attributes, Denial, View, failed, is_pod, not_found
 from sim.api.kinds.common.resources import is_extended
-from sim.api.kinds.core.pod.kind import qos_class
+from sim.api.scheduling import (
+    BEST_EFFORT,
+    NO_SCHEDULE,
+    covers,
+    merged_tolerations,
+    qos_class,
+    toleration,
+    with_toleration,
+)
 from sim.api.schema.json_text import parse
 from sim.api.types import Obj
 from sim.ident import Names
@@ -53,12 +59,9 @@ class PodTolerationRestriction:
             defaults = _tolerations_of(attributes.namespace, annotation, view)
             if isinstance(defaults, Denial):
                 return defaults
-            made = merged(self._limits.default if defaults is None else defaults, made)
-        if qos_class(spec) != "BestEffort":
-            pressure = {
-                "key": self._names.taint_memory_pressure, "operator": "Exists", "effect": "NoSchedule",
-            }  # fmt: skip
-            made = merged(made, [pressure])
+            made = merged_tolerations(self._limits.default if defaults is None else defaults, made)
+        if qos_class(spec) != BEST_EFFORT:
+            made = merged_tolerations(made, [toleration(self._names.taint_memory_pressure, NO_SCHEDULE)])
         if made and made != given:
             obj = {**obj, "spec": {**spec, "tolerations": made}}
         return self.validate(attributes, obj, view) or obj
@@ -73,7 +76,7 @@ class PodTolerationRestriction:
         if isinstance(found, Denial):
             return found
         allowed, scope = (self._limits.whitelist, "cluster") if found is None else (found, "namespace")
-        if not allowed or all(any(_covers(wide, each) for wide in allowed) for each in given):
+        if not allowed or all(any(covers(wide, each) for wide in allowed) for each in given):
             return None
         return failed(
             "pod tolerations (possibly merged with namespace default tolerations) conflict with its"
@@ -98,45 +101,6 @@ def _tolerations_of(namespace: str, annotation: str, view: View) -> list[Obj] | 
     return value
 
 
-def merged(first: Sequence[Obj], second: Sequence[Obj]) -> list[Obj]:
-    """Both lists without the tolerations that another one covers."""
-    everything = [*first, *second]
-    kept: list[Obj] = []
-    for index, each in enumerate(everything):
-        later = everything[index + 1 :]
-        if any(_covers(wide, each) for wide in kept):
-            continue
-        if any(_canonical(wide) != _canonical(each) and _covers(wide, each) for wide in later):
-            continue
-        kept.append(each)
-    return kept
-
-
-def _canonical(toleration: Obj) -> Obj:
-    """The toleration without empty fields."""
-    return {key: value for key, value in toleration.items() if value not in ("", None)}
-
-
-def _covers(wide: Obj, each: Obj) -> bool:
-    """True if `wide` tolerates all that `each` tolerates."""
-    wide, each = _canonical(wide), _canonical(each)
-    if wide == each:
-        return True
-    operator = wide.get("operator", "")
-    if each.get("key") != wide.get("key") and ("key" in wide or operator != "Exists"):
-        return False
-    if "effect" in wide and each.get("effect") != wide["effect"]:
-        return False
-    if wide.get("effect") == "NoExecute" and "tolerationSeconds" in wide:
-        seconds = each.get("tolerationSeconds")
-        if seconds is None or seconds > wide["tolerationSeconds"]:
-            return False
-    if operator in ("", "Equal"):
-        # Quirk: an absent operator means Equal in the wide toleration only.
-        return each.get("operator") == "Equal" and each.get("value") == wide.get("value")
-    return bool(operator == "Exists")
-
-
 class ExtendedResourceToleration:
     """Lets pods tolerate the taint of the nodes that have the devices they request."""
 
@@ -153,17 +117,5 @@ class ExtendedResourceToleration:
         given: list[Obj] = spec.get("tolerations") or []
         made = given
         for device in devices:
-            made = _with_toleration(made, {"key": device, "operator": "Exists", "effect": "NoSchedule"})
+            made = with_toleration(made, toleration(device, NO_SCHEDULE))
         return {**obj, "spec": {**spec, "tolerations": made}} if made != given else obj
-
-
-def _with_toleration(given: list[Obj], wanted: Obj) -> list[Obj]:
-    """The list with this toleration in the place of those that match the same taint."""
-
-    def matches(each: Obj) -> bool:
-        fields = ("key", "operator", "effect", "value")
-        return all(each.get(field, "") == wanted.get(field, "") for field in fields)
-
-    if any(matches(each) for each in given):
-        return [wanted if matches(each) else each for each in given]
-    return [*given, wanted]

@@ -26,7 +26,7 @@ from actors.controllers.namespace.decide import (
 )
 from actors.controllers.podgc import QUARANTINE_US, quarantine, surplus, terminated_values, unscheduled_values
 from actors.controllers.shared.shell import Claims, Expectations, claim
-from actors.controllers.taint_manager.decide import UNTOLERATED, stay_us, tolerates
+from actors.controllers.taint_manager.decide import UNTOLERATED, stay_us
 from actors.controllers.ttlafterfinished import left_us
 from sim.ident import NAMES
 from sim.options.controller_manager import parse_controller_manager
@@ -65,11 +65,6 @@ def test_shortest_toleration_counts_and_unlimited_toleration_sets_no_limit() -> 
         {"key": "b", "operator": "Exists", "tolerationSeconds": 9},
     ]
     assert stay_us([taint("a"), taint("b")], tolerations) == 9 * S
-
-
-def test_toleration_without_operator_compares_values() -> None:
-    assert tolerates({"key": "a", "value": "x"}, taint("a", "x"))
-    assert not tolerates({"key": "a", "value": "y"}, taint("a", "x"))
 
 
 # --- pod collection -------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ plain.
 
 import math
 
-from actors.scheduler.match import from_label_selector, holds, node_term
+from actors.scheduler.match import from_label_selector
+from sim.api.scheduling import holds, node_term
 from sim.ident import NAMES
 from sim.units import quantity_milli, quantity_value
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from sim.api.go.printing import GoValue
+from sim.api.scheduling import EQUAL
+from sim.api.selectors import DOES_NOT_EXIST, EXISTS, GREATER, IN, LESS, NOT_IN
 from sim.api.types import Obj
 from sim.api.validation import text
 from sim.api.validation.errors import (
@@ -78,14 +80,14 @@ def _node_requirement(expression: Obj, field: str) -> Errors:
         expression.get("key", ""),
     )
     errors: Errors = []
-    if operator in ("In", "NotIn"):
+    if operator in (IN, NOT_IN):
         if not values:
             errors.append(required(f"{field}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
-    elif operator in ("Exists", "DoesNotExist"):
+    elif operator in (EXISTS, DOES_NOT_EXIST):
         if values:
             detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             errors.append(forbidden(f"{field}.values", detail))
-    elif operator in ("Gt", "Lt"):
+    elif operator in (GREATER, LESS):
         if not values or len(values) != 1:
             detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
             errors.append(required(f"{field}.values", detail))
@@ -101,7 +103,7 @@ def _field_requirement(expression: Obj, field: str) -> Errors:
         expression.get("key", ""),
     )
     errors: Errors = []
-    if operator in ("In", "NotIn"):
+    if operator in (IN, NOT_IN):
         if len(values) != 1:
             detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
             errors.append(required(f"{field}.values", detail))
@@ -153,22 +155,22 @@ def _toleration(toleration: Obj, at: str) -> Errors:
     errors: Errors = []
     if key:
         errors += [invalid(f"{at}.key", key, problem) for problem in text.qualified_name(key)]
-    elif operator != "Exists":
+    elif operator != EXISTS:
         detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         errors.append(invalid(f"{at}.operator", operator, detail))
     if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
         detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         errors.append(invalid(f"{at}.effect", effect, detail))
-    if operator in ("Equal", ""):
+    if operator in (EQUAL, ""):
         problems = text.label_value(value)
         if problems:
             errors.append(invalid(f"{at}.operator", value, ";".join(problems)))
-    elif operator == "Exists":
+    elif operator == EXISTS:
         if value:
             detail = "value must be empty when `operator` is 'Exists'"
             errors.append(invalid(f"{at}.operator", GoValue("core.Toleration", toleration), detail))
     else:
-        errors.append(unsupported(f"{at}.operator", operator, ("Equal", "Exists")))
+        errors.append(unsupported(f"{at}.operator", operator, (EQUAL, EXISTS)))
     if effect and effect not in TAINT_EFFECTS:
         errors.append(unsupported(f"{at}.effect", effect, TAINT_EFFECTS))
     return errors

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from sim import remembered
 from sim.api.kinds.common.cells import AGE, NAME
 from sim.api.kinds.common.fill import each_of, present, within
 from sim.api.kinds.common.pods.annotations import with_seccomp_fields
@@ -25,10 +24,10 @@ from sim.api.kinds.core.pod.validation import (
     validate_pod_update,
 )
 from sim.api.objects import with_field, with_metadata
+from sim.api.scheduling import qos_class
 from sim.api.schema.kind import NOTHING, STATUS, Cells, Deletion, Kind, Row, Strategy, Sub
-from sim.api.types import Json, Obj
+from sim.api.types import Obj
 from sim.ident import Names
-from sim.units import quantity_nano
 
 # --- defaults -------------------------------------------------------------------------------------
 
@@ -83,48 +82,8 @@ def _fill_defaults(pod: Obj) -> Obj:
 # --- strategy -------------------------------------------------------------------------------------
 
 
-def qos_class(spec: Obj) -> str:
-    """Guaranteed, Burstable or BestEffort, by the cpu and memory of all containers."""
-    requests: dict[str, int] = {}
-    limits: dict[str, int] = {}
-    guaranteed = True
-    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
-        resources = container.get("resources") or NOTHING
-        seen = 0
-        for name, total in (("requests", requests), ("limits", limits)):
-            for resource, text in (resources.get(name) or NOTHING).items():
-                if resource in ("cpu", "memory") and (nano := quantity_nano(text)):
-                    total[resource] = total.get(resource, 0) + nano
-                    seen += name == "limits"
-        guaranteed = guaranteed and seen == 2
-    if not requests and not limits:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed and requests == limits else "Burstable"
-
-
-_qos_memo: dict[int, tuple[Json, str]] = {}
-remembered.register(_qos_memo.clear)
-
-
-def _qos_of(spec: Obj) -> str:
-    """As `qos_class`, remembered by the identity of the list of containers, which pods of one
-    template share.
-    """
-    containers = spec.get("containers")
-    if spec.get("initContainers"):
-        return qos_class(spec)
-    known = _qos_memo.get(id(containers))
-    if known is not None and known[0] is containers:
-        return known[1]
-    if len(_qos_memo) > 1024:
-        _qos_memo.clear()
-    answer = qos_class(spec)
-    _qos_memo[id(containers)] = (containers, answer)
-    return answer
-
-
 def _prepare_create(obj: Obj, names: Names) -> Obj:
-    status = {"phase": "Pending", "qosClass": _qos_of(obj.get("spec") or NOTHING)}
+    status = {"phase": "Pending", "qosClass": qos_class(obj.get("spec") or {})}
     return with_seccomp_fields({**obj, "status": status}, names)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from actors.node.pod_spec import requests_of
-from actors.node.pods.admit import Used, matches_node, refuse, shortages
+from actors.node.pods.admit import Used, refuse, shortages
 from tests.unit.actors.node.pods.test_pod_status import Obj, pod
 
 
@@ -93,14 +93,3 @@ def test_two_pods_cannot_share_a_host_port() -> None:
     used = Used()
     used.add(requests_of(obj))
     assert refuse(obj, requests_of(obj), used, node(), False) == ("NodePorts", "Predicate NodePorts failed")
-
-
-@pytest.mark.parametrize(
-    ("bound", "label", "matches"),
-    [("3", "4", True), ("4", "4", False), ("x", "4", False), ("1" * 5000, "4", False), ("3", "x", False)],
-)
-def test_affinity_compares_whole_numbers_only(bound: str, label: str, matches: bool) -> None:
-    term = {"matchExpressions": [{"key": "n", "operator": "Gt", "values": [bound]}]}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-    node = {"metadata": {"name": "a", "labels": {"n": label}}}
-    assert matches_node({"affinity": {"nodeAffinity": required}}, node) is matches

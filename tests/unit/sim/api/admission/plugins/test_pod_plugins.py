@@ -15,8 +15,8 @@ from sim.api.admission.plugins.pod_tolerations import (
     ExtendedResourceToleration,
     PodTolerationRestriction,
     TolerationLimits,
-    merged,
 )
+from sim.api.scheduling import merged_tolerations
 from sim.api.types import Obj
 from sim.ident import NAMES
 from tests.unit.sim.api.admission.test_chain import FakeView, asks, pod
@@ -156,14 +156,17 @@ PRESSURE = {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "
 
 
 def test_toleration_that_another_one_covers_is_left_out() -> None:
-    assert merged([DEDICATED], [WIDE]) == [WIDE]
-    assert merged([WIDE], [DEDICATED]) == [WIDE]
-    assert merged([DEDICATED], [{**DEDICATED, "value": "web"}]) == [DEDICATED, {**DEDICATED, "value": "web"}]
-    assert merged([DEDICATED], [DEDICATED]) == [DEDICATED]
+    assert merged_tolerations([DEDICATED], [WIDE]) == [WIDE]
+    assert merged_tolerations([WIDE], [DEDICATED]) == [WIDE]
+    assert merged_tolerations([DEDICATED], [{**DEDICATED, "value": "web"}]) == [
+        DEDICATED,
+        {**DEDICATED, "value": "web"},
+    ]
+    assert merged_tolerations([DEDICATED], [DEDICATED]) == [DEDICATED]
     short, long = (
         {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": s} for s in (1, 2)
     )
-    assert merged([short], [long]) == [long]
+    assert merged_tolerations([short], [long]) == [long]
 
 
 def test_pod_gets_the_tolerations_of_its_namespace() -> None:

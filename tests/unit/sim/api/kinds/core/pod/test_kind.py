@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
-from sim.api.kinds.core.pod.kind import qos_class
 from sim.api.kinds.defaults import apply_defaults
 from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
@@ -41,23 +36,3 @@ def test_pod_gets_the_defaults_of_upstream():
         "securityContext": {},
         "terminationGracePeriodSeconds": 30,
     }
-
-
-@pytest.mark.parametrize(
-    ("resources", "wanted"),
-    [
-        ([{}], "BestEffort"),
-        ([{"requests": {"cpu": "1"}}], "Burstable"),
-        (
-            [{"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1000m", "memory": "1Gi"}}],
-            "Guaranteed",
-        ),
-        (
-            [{"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}, {}],
-            "Burstable",
-        ),
-        ([{"requests": {"storage": "1"}}], "BestEffort"),
-    ],
-)
-def test_qos_class_follows_requests_and_limits(resources: list[dict[str, Any]], wanted: str) -> None:
-    assert qos_class({"containers": [{"resources": r} for r in resources]}) == wanted
