@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sim.api.types import EMPTY, Obj, Reply, Request, UserInfo
+from sim.api.types import EMPTY, Obj, Reply, Request, UserInfo, Verb
 from sim.client.client import Client
 from sim.ident import Names
 from sim.kernel.actor import Context
@@ -49,10 +49,10 @@ class Api:
         self._patch_type = names.media_strategic_patch
         self.coordination, self.storage = names.group("coordination"), names.group("storage")
 
-    def _send(self, on_reply: OnReply, verb: str, resource: str, **fields: Any) -> None:
+    def _send(self, on_reply: OnReply, verb: Verb, resource: str, **fields: Any) -> None:
         self.call(self._request(verb, resource, **fields), on_reply)
 
-    def _request(self, verb: str, resource: str, **fields: Any) -> Request:
+    def _request(self, verb: Verb, resource: str, **fields: Any) -> Request:
         cause = self._kernel.cause
         return Request(
             verb=verb, resource=resource, user=self._user, manager=self._agent, cause=cause, **fields
@@ -134,7 +134,7 @@ class Api:
         """Read the node's CSINode."""
         self._send(on_reply, "get", "csinodes", group=self.storage, name=name)
 
-    def write_csi_node(self, verb: str, obj: Obj, on_reply: OnReply) -> None:
+    def write_csi_node(self, verb: Verb, obj: Obj, on_reply: OnReply) -> None:
         """Create or update the node's CSINode."""
         name = "" if verb == "create" else obj["metadata"]["name"]
         self._send(on_reply, verb, "csinodes", group=self.storage, name=name, body=obj)
@@ -156,7 +156,7 @@ class Api:
             name=lease["metadata"]["name"], body=lease, lot=lot,
         )  # fmt: skip
 
-    def _lease(self, on_reply: OnReply, verb: str, **fields: Any) -> None:
+    def _lease(self, on_reply: OnReply, verb: Verb, **fields: Any) -> None:
         self._send(
             on_reply, verb, "leases", group=self.coordination, namespace=self.lease_namespace, **fields
         )

@@ -13,7 +13,7 @@ without that field changes no ownership, as upstream.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -23,6 +23,8 @@ Json = Any
 Obj = dict[str, Any]
 EMPTY: Mapping[str, str] = {}
 
+# The verbs of requests; "" is that of OPTIONS, which only a proxy takes.  Rules may name others.
+Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", ""]
 
 NO_EXTRA: Mapping[str, tuple[str, ...]] = {}
 
@@ -39,7 +41,6 @@ class UserInfo(msgspec.Struct, frozen=True):
 class Request(msgspec.Struct, kw_only=True):
     """One API request, already routed.
 
-    verb: get list watch create update patch delete deletecollection (connect for log and proxies)
     group, version, resource: as in the URL ("" is the core group); `resource` is the plural
     options: query parameters by upstream name, text as in the URL (`resourceVersion`, `limit`, ...)
     body: decoded JSON value from in-process and msgpack clients, or the raw bytes of an HTTP body
@@ -54,7 +55,7 @@ class Request(msgspec.Struct, kw_only=True):
         not audited
     """
 
-    verb: str
+    verb: Verb
     resource: str
     group: str = ""
     version: str = "v1"

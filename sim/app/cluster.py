@@ -41,7 +41,7 @@ from sim.api.auth.users import user_named
 from sim.api.crd.served import Latest
 from sim.api.scheme.scheme import Scheme
 from sim.api.store import Change, Item
-from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo
+from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo, Verb
 from sim.api.verbs.call import Identities
 from sim.app.audit.outputs import AuditOutputs
 from sim.app.audit.posting import Posting
@@ -496,7 +496,7 @@ class Cluster:
         """Namespace and name of the Lease by which the replicas of a component elect their leader."""
         return self.options.election_leases[component]
 
-    def request(self, verb: str, resource: str, namespace: str = "", name: str = "", **more: Any) -> Reply:
+    def request(self, verb: Verb, resource: str, namespace: str = "", name: str = "", **more: Any) -> Reply:
         """The reply of an API server to a request of the administrator, at this instant."""
         known = resource_named(self.scheme, resource)
         request = Request(

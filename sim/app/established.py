@@ -47,7 +47,7 @@ from sim.api.objects import controller_of
 from sim.api.schema.quota_use import NOTHING, add, texts_of
 from sim.api.schema.resource import Resource
 from sim.api.store import Item
-from sim.api.types import Obj, Reply, Request, UserInfo
+from sim.api.types import Obj, Reply, Request, UserInfo, Verb
 from sim.app.parts.ports import BuiltCluster
 
 # Objects in one kernel event; between two events the program serves its display and interrupts.
@@ -130,7 +130,7 @@ class Established:
 
     # --- requests ---------------------------------------------------------------------------------
 
-    def _ask(self, user: UserInfo, manager: str, verb: str, resource: str | Resource, **more: Any) -> Reply:
+    def _ask(self, user: UserInfo, manager: str, verb: Verb, resource: str | Resource, **more: Any) -> Reply:
         """The reply to a request of a user, at this instant."""
         known = self._cluster.scheme.resource(resource)
         request = Request(
@@ -140,12 +140,12 @@ class Established:
         served = self._server.serve(request)
         return ask(self._server, request, audited=False) if served is None else served[0]
 
-    def _controller(self, client: str, verb: str, resource: str, **more: Any) -> Reply:
+    def _controller(self, client: str, verb: Verb, resource: str, **more: Any) -> Reply:
         own_account = self._cluster.options.controller_manager.use_service_account_credentials
         user = manager.user_of(self._names, client, own_account)
         return self._ask(user, self._names.component("controller-manager"), verb, resource, **more)
 
-    def _agent(self, node: str, verb: str, resource: str, **more: Any) -> Reply:
+    def _agent(self, node: str, verb: Verb, resource: str, **more: Any) -> Reply:
         names = self._names
         return self._ask(node_api.user_of(names, node), names.node_agent, verb, resource, **more)
 

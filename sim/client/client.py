@@ -33,6 +33,7 @@ from sim.api.types import (
     Request,
     Transport,
     UserInfo,
+    Verb,
 )
 from sim.client.fast.coalesced_calls import FoldedCalls
 from sim.client.fast.lease_renewal import Heartbeat, Rhythm
@@ -54,7 +55,7 @@ PATCH_TYPES: Mapping[str, str] = {
 OnReply = Callable[[Reply], None]
 
 
-def retry_after_us(reply: Reply, verb: str) -> int | None:
+def retry_after_us(reply: Reply, verb: Verb) -> int | None:
     """The pause before upstream's client sends this request again; None if the reply is final."""
     if reply.lost:
         return RESET_RETRY_US if reply.lost == RESET and verb in ("get", "list", "watch") else None
@@ -104,7 +105,7 @@ class Client:
 
     def request(
         self,
-        verb: str,
+        verb: Verb,
         resource: str | Resource,
         namespace: str = "",
         name: str = "",
@@ -274,7 +275,7 @@ class Client:
         return Heartbeat(self.ctx, self, request, path, rhythm, missed, composed)
 
     def folded(
-        self, resource: str, name: str = "", namespace: str = "", verb: str = "get", purpose: int = 0
+        self, resource: str, name: str = "", namespace: str = "", verb: Verb = "get", purpose: int = 0
     ) -> FoldedCalls:
         """Coalesced calls about one object, or about objects one after the other.
 

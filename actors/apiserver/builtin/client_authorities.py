@@ -23,7 +23,7 @@ from datetime import UTC, datetime, timedelta
 from actors.apiserver.builtin.own_requests import write
 from actors.apiserver.ports import LocalStore, Server
 from sim.api.store import Change
-from sim.api.types import Obj, Reply
+from sim.api.types import Obj, Reply, Verb
 from sim.ident import Names
 from sim.kernel import Context
 from sim.units import SECOND
@@ -158,7 +158,7 @@ class AuthorityKeeper:
         wanted = config_map(found, self._trust.data, server.scheme.names, self._ctx.wall_us())
         if wanted is None or wanted is found:
             return
-        verb = "create" if found is None else "update"
+        verb: Verb = "create" if found is None else "update"
         write(server, verb, "configmaps", wanted, self._written)
 
     def _written(self, reply: Reply) -> None:

@@ -20,7 +20,7 @@ from actors.apiserver.builtin.own_requests import write
 from actors.apiserver.ports import LocalStore, Server
 from sim.api.aggregation.delegation import DEFINITION_PRIORITY
 from sim.api.store import Change, Page, Range
-from sim.api.types import Obj, Reply
+from sim.api.types import Obj, Reply, Verb
 from sim.ident import Names
 from sim.kernel import Context
 from sim.units import SECOND
@@ -30,7 +30,7 @@ MANAGED, VERSION_PRIORITY = "true", 100
 RETRY_US, RETRY_MAX_US = 5_000, 1000 * SECOND  # workqueue's default: doubled with each failure
 
 # One write: the verb, and the object.
-Write = tuple[str, Obj]
+Write = tuple[Verb, Obj]
 
 
 # --- decisions ------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 
 from actors.apiserver.builtin.own_requests import write
 from actors.apiserver.ports import LocalStore, Server
-from sim.api.types import Obj, Reply
+from sim.api.types import Obj, Reply, Verb
 from sim.ident import Names
 from sim.kernel import Context
 from sim.units import SECOND
@@ -211,5 +211,5 @@ class EndpointKeeper:
         else:
             self._finish()
 
-    def _write(self, plural: str, obj: Obj, verb: str, respond: Callable[[Reply], None]) -> None:
+    def _write(self, plural: str, obj: Obj, verb: Verb, respond: Callable[[Reply], None]) -> None:
         write(self._server, verb, plural, obj, respond)

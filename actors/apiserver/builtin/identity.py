@@ -27,7 +27,7 @@ from sim.api.kinds.apiserverinternal.encodings import Encoding, encodings, regis
 from sim.api.objects import labels_of
 from sim.api.refusals import Refusal
 from sim.api.store import Page, Range
-from sim.api.types import Obj, Reply, Request
+from sim.api.types import Obj, Reply, Request, Verb
 from sim.kernel import Context
 from sim.options.gates import IDENTITY, STORAGE_VERSIONS
 from sim.units import MINUTE, MS, SECOND, format_micro_time, format_time, parse_time
@@ -83,7 +83,7 @@ class Identity:
         }
         metadata = {**made["metadata"], "labels": {**labels_of(made), **self._labels}}
         spec = {**made["spec"], "renewTime": format_micro_time(self._ctx.wall_us())}
-        verb = "create" if found is None else "update"
+        verb: Verb = "create" if found is None else "update"
         write(self._server, verb, LEASES, {**made, "metadata": metadata, "spec": spec}, _ignored)
 
     def _collect(self, _: object = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from actors.apiserver.ports import Server
-from sim.api.types import Obj, Reply, Request, UserInfo
+from sim.api.types import Obj, Reply, Request, UserInfo, Verb
 from sim.ident import Names
 
 
@@ -16,7 +16,7 @@ def own_user(names: Names) -> UserInfo:
 
 def write(
     server: Server,
-    verb: str,
+    verb: Verb,
     plural: str,
     obj: Obj,
     respond: Callable[[Reply], None],
@@ -25,7 +25,7 @@ def write(
 ) -> None:
     """Create, update or delete an object.
 
-    verb: "create", "update" or "delete"; a delete has the uid and the revision of `obj`, if it
+    verb: a "delete" has the uid and the revision of `obj`, if it
         has them, as preconditions
     """
     resource, metadata = server.scheme.resource(plural), obj["metadata"]

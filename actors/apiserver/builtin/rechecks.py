@@ -22,7 +22,7 @@ from actors.apiserver.fairness import LEVELS, SCHEMAS
 from actors.apiserver.ports import LocalStore, Server
 from sim.api.objects import name_of
 from sim.api.store import Change, Page, Range
-from sim.api.types import Obj, Reply
+from sim.api.types import Obj, Reply, Verb
 from sim.kernel import Context
 from sim.units import MINUTE, SECOND
 
@@ -31,7 +31,7 @@ SERVICE_US = 10 * SECOND  # EndpointInterval
 FLOWS_US = MINUTE  # storage_flowcontrol.go: ensureAPFBootstrapConfiguration
 
 # One write of a check: (verb, resource, object, field manager or "").
-Write = tuple[str, str, Obj, str]
+Write = tuple[Verb, str, Obj, str]
 
 
 class Check:

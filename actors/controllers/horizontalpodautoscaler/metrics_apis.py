@@ -28,7 +28,7 @@ from actors.controllers.shared.metrics_api import (
 )
 from sim.api.scheme.scheme import Scheme
 from sim.api.selectors import format_selector
-from sim.api.types import Obj, Reply, Request
+from sim.api.types import Obj, Reply, Request, Verb
 from sim.client import Client
 from sim.units import SECOND, parse_duration_us, parse_time, quantity_milli
 
@@ -70,7 +70,8 @@ async def source_of(known: Metrics, client: Client, scheme: Scheme, asked: Asked
 def _request(client: Client, scheme: Scheme, asked: Asked, group: str, version: str) -> Request | str:
     """The request for a metric, or why there is none."""
     metric, options = asked.metric, dict[str, str]()
-    verb, resource, name, subresource = "get", "", "", ""
+    verb: Verb = "get"
+    resource = name = subresource = ""
     match metric["type"]:
         case "Resource" | "ContainerResource":
             verb, resource, options = "list", "pods", {"labelSelector": asked.selector}

@@ -36,7 +36,7 @@ from sim.api.auth.attributes import AccessAttributes, Decision, Opinion
 from sim.api.ownership import managed
 from sim.api.schema.resource import Resource
 from sim.api.store import Item
-from sim.api.types import Obj, Reply, UserInfo
+from sim.api.types import Obj, Reply, UserInfo, Verb
 from sim.ident import Names
 from sim.units import MS, format_duration, format_micro_time
 
@@ -111,7 +111,7 @@ class Record:
         """The user that the request acts as."""
         self._impersonated = user
 
-    def request_body(self, body: Any, verb: str) -> None:
+    def request_body(self, body: Any, verb: Verb) -> None:
         """The body of a write: an object, options of a deletion, or a patch."""
         if body is None or self.scope.level < Level.METADATA:
             return

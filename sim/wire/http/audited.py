@@ -35,7 +35,7 @@ from sim.api.audit.settings import AuditSettings
 from sim.api.audit.sink import AuditSink
 from sim.api.auth.attributes import AccessAttributes, Opinion
 from sim.api.schema.resource import Resource
-from sim.api.types import Reply, UserInfo
+from sim.api.types import Reply, UserInfo, Verb
 from sim.ident import Names
 from sim.options.audit import STRICT
 from sim.wire.exchange import Exchange
@@ -121,7 +121,7 @@ class AuditedExchange:
         if self._audit is not None and self._record is not None:
             self._record.annotate(decision_annotations(self._audit.names, opinion))
 
-    def send(self, body: Any, verb: str) -> None:
+    def send(self, body: Any, verb: Verb) -> None:
         """The body of the request has been read."""
         if self._record is not None:
             self._record.request_body(body, verb)

@@ -13,7 +13,7 @@ from sim.api import status
 from sim.api.refusals import Refusal
 from sim.api.schema.json_text import go_quote
 from sim.api.status import Cause
-from sim.api.types import Obj
+from sim.api.types import Obj, Verb
 from sim.api.validation.errors import FieldError
 from sim.api.verbs.call import is_true
 from sim.api.verbs.delete import delete_option_errors
@@ -114,7 +114,7 @@ def _dry_run(values: list[str]) -> Iterator[_Cause]:
 
 
 def _write(
-    names: Names, verb: str, content: str, options: Mapping[str, str], dry_runs: list[str]
+    names: Names, verb: Verb, content: str, options: Mapping[str, str], dry_runs: list[str]
 ) -> Iterator[_Cause]:
     manager = options.get("fieldManager", "")
     apply = content.partition(";")[0].strip() == names.media_apply_patch

@@ -27,9 +27,9 @@ from sim.api.schema.kind import CONNECTING
 from sim.api.schema.resource import Resource
 from sim.api.scheme.scheme import Scheme
 from sim.api.selectors import name_in_selector
-from sim.api.types import Obj
+from sim.api.types import Obj, Verb
 
-METHOD_VERBS = {
+METHOD_VERBS: Mapping[str, Verb] = {
     "POST": "create",
     "GET": "get",
     "HEAD": "get",
@@ -37,6 +37,7 @@ METHOD_VERBS = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
+_OF_COLLECTION: Mapping[str, Verb] = {"get": "list", "delete": "deletecollection"}
 NAMESPACE_SUBRESOURCES = ("status", "finalize")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
@@ -46,7 +47,7 @@ class Target:
     """A resource request that exists.  path: behind `proxy`, "" or with its slash"""
 
     resource: Resource
-    verb: str
+    verb: Verb
     namespace: str = ""
     name: str = ""
     subresource: str = ""
@@ -115,7 +116,7 @@ def attributes(method: str, path: str, options: Mapping[str, str]) -> AccessAttr
             return plain
         group, rest = rest[0], rest[1:]
     version, rest = rest[0], rest[1:]
-    verb = METHOD_VERBS.get(method, "")
+    verb: str = METHOD_VERBS.get(method, "")
     # requestinfo.go: specialVerbs; below /proxy there are no subresources.
     special = rest[0] in ("watch", "proxy") and len(rest) > 1
     if special:
@@ -199,7 +200,7 @@ def _custom(
     sub = parts[2] if len(parts) > 2 else ""
     verb = METHOD_VERBS.get(method, "")
     if not name:
-        verb = {"get": "list", "delete": "deletecollection"}.get(verb, verb)
+        verb = _OF_COLLECTION.get(verb, verb)
     if watching[0] or (verb == "list" and watching[1]):
         verb = "watch"
     across = verb in ("list", "watch")
@@ -216,7 +217,7 @@ def _custom(
     return Target(resource, verb, namespace, "" if verb == "create" else name, sub)
 
 
-def _watched(resource: Resource, method: str, sub: str) -> str:
+def _watched(resource: Resource, method: str, sub: str) -> Verb:
     """The verb of a path below /watch: GET of collections and items that can be watched."""
     if sub or "watch" not in resource.verbs:
         raise NoRoute(status.unknown_resource())
@@ -225,7 +226,7 @@ def _watched(resource: Resource, method: str, sub: str) -> str:
     return "watch"
 
 
-def _verb(resource: Resource, method: str, names_item: bool, sub: str, across: bool) -> str:
+def _verb(resource: Resource, method: str, names_item: bool, sub: str, across: bool) -> Verb:
     """The verb of a method on an item, a collection or a subresource that has it.
 
     across: True for the path of a namespaced kind that names no namespace
@@ -246,7 +247,7 @@ def _verb(resource: Resource, method: str, names_item: bool, sub: str, across: b
         if verb == "create" or verb not in resource.verbs:
             raise NoRoute(status.method_not_allowed())
         return verb
-    verb = {"get": "list", "delete": "deletecollection", "create": "create"}.get(verb, "")
+    verb = verb if verb == "create" else _OF_COLLECTION.get(verb, "")
     if across and "list" not in resource.verbs:  # created and forgotten: there is no such path
         raise NoRoute(status.unknown_resource())
     if verb not in resource.verbs or (across and verb != "list"):

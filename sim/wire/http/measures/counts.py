@@ -80,7 +80,7 @@ class Counts:
         meters.count("apiserver_request_total", (str(code), component, dry_run, *place))
         if code in _TERMINATIONS:
             meters.count("apiserver_request_terminations_total", (str(code), component, *place))
-        if request.verb in ("watch", "connect"):
+        if request.verb == "watch":
             return
         meters.observe("apiserver_request_duration_seconds", (component, dry_run, *place), took_s)
         meters.observe("apiserver_request_slo_duration_seconds", (component, *place), took_s)
