@@ -16,7 +16,8 @@ from collections.abc import Callable, Generator
 from functools import lru_cache
 from typing import TypeVar
 
-from sim.api.admission.handled import VALIDATE, handlers
+from sim.api.admission.base import Operation
+from sim.api.admission.handled import VALIDATE, Pass, handlers
 from sim.api.refusals import Refusal
 from sim.api.store import Answer, Op
 from sim.kernel.meters import Meters
@@ -47,7 +48,7 @@ class Admission:
         meters = self.meters()
         return None if meters is None else meters.count
 
-    def refused(self, operation: str, kind: str, plugin: str, took_s: float = 0.0) -> None:
+    def refused(self, operation: Operation, kind: Pass, plugin: str, took_s: float = 0.0) -> None:
         """Count a pass that a plugin refuses."""
         meters = self.meters()
         if meters is None:
@@ -59,7 +60,7 @@ class Admission:
         meters.observe(CONTROLLER, (plugin, kind, operation.upper(), "true"), took_s)
         self._step(meters, operation, kind, "true", took_s)
 
-    def passed(self, operation: str, kind: str, webhook: str = "", took_s: float = 0.0) -> None:
+    def passed(self, operation: Operation, kind: Pass, webhook: str = "", took_s: float = 0.0) -> None:
         """Count a pass without a refusal.  webhook: the plugin that took the time"""
         meters = self.meters()
         if meters is None:
@@ -69,13 +70,13 @@ class Admission:
             meters.observe(CONTROLLER, (name, kind, operation.upper(), "false"), spent_s)
         self._step(meters, operation, kind, "false", took_s)
 
-    def _step(self, meters: Meters, operation: str, kind: str, rejected: str, took_s: float) -> None:
+    def _step(self, meters: Meters, operation: Operation, kind: Pass, rejected: str, took_s: float) -> None:
         labels = kind, operation.upper(), rejected
         meters.observe(STEP, labels, took_s)
         meters.sample(f"{STEP}_summary", labels, took_s)
 
     def called(
-        self, run: Generator[Op, Answer, T], operation: str, kind: str, webhook: str, *, ends: bool
+        self, run: Generator[Op, Answer, T], operation: Operation, kind: Pass, webhook: str, *, ends: bool
     ) -> Generator[Op, Answer, T]:
         """A run of webhooks, which is counted at its end.  ends: True if the pass ends with it"""
         begun_us = self._now_us()
@@ -88,7 +89,7 @@ class Admission:
             self.passed(operation, kind, webhook, (self._now_us() - begun_us) / SECOND)
         return result
 
-    def charged(self, run: Generator[Op, Answer, None], operation: str) -> Generator[Op, Answer, None]:
+    def charged(self, run: Generator[Op, Answer, None], operation: Operation) -> Generator[Op, Answer, None]:
         """A charge of quotas, with which the validating pass ends."""
         try:
             yield from run
@@ -98,6 +99,6 @@ class Admission:
         self.passed(operation, VALIDATE)
 
 
-def operation_of(obj: object, old: object) -> str:
-    """create, update or delete."""
+def operation_of(obj: object, old: object) -> Operation:
+    """The operation by which a stored object becomes another; None: there is none."""
     return "delete" if obj is None else "create" if old is None else "update"

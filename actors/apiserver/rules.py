@@ -21,7 +21,7 @@ from actors.apiserver.admission_metering import Admission, operation_of
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import LocalStore
 from sim.api import status
-from sim.api.admission.base import Attributes, Denial
+from sim.api.admission.base import Attributes, Denial, Operation
 from sim.api.admission.chain import (
     MUTATING_WEBHOOK,
     NAMESPACE_AUTO_PROVISION,
@@ -217,7 +217,7 @@ class Machinery:
             hooks=self._call_hooks,
         )
 
-    def _attributes(self, call: Call, operation: str, obj: Obj, old: Obj | None) -> Attributes:
+    def _attributes(self, call: Call, operation: Operation, obj: Obj, old: Obj | None) -> Attributes:
         request, registry = call.request, call.registry
         return Attributes(
             operation=operation,
@@ -364,7 +364,7 @@ class Machinery:
         return provision(call) if self.view.get("namespaces", "", namespace) is None else None
 
 
-def _operation(call: Call, obj: Obj | None, old: Obj | None) -> str:
+def _operation(call: Call, obj: Obj | None, old: Obj | None) -> Operation:
     """The operation that webhooks see."""
     return "connect" if call.request.subresource in CONNECTING else operation_of(obj, old)
 

@@ -13,9 +13,11 @@ Quirk    the client counts the answer of a call as received only if the call fai
 
 from __future__ import annotations
 
+from typing import Literal, assert_never
+
 from sim.api.refusals import Steps
 from sim.api.schema.resource import Resource
-from sim.api.store import Answer, Delete, Get, Op, Page, Put, Range, Unavailable
+from sim.api.store import Answer, Consult, Delete, Get, Op, Page, Pause, Put, Range, Unavailable
 from sim.api.types import Reply
 from sim.api.verbs.single import STORED_AS
 from sim.api.watch.cache_watch import CacheWatch
@@ -29,6 +31,7 @@ SENT, RECEIVED = "grpc_client_msg_sent_total", "grpc_client_msg_received_total"
 READ, WRITE = ("Range", "etcdserverpb.KV", "unary"), ("Txn", "etcdserverpb.KV", "unary")
 WATCH = ("Watch", "etcdserverpb.Watch", "bidi_stream")
 GROUPED = ("customresourcedefinitions", "apiservices")
+Called = Literal["get", "list", "create", "update", "delete"]
 LISTS, CACHED_LISTS = "apiserver_storage_list_", "apiserver_cache_list_"
 
 
@@ -66,14 +69,14 @@ def _metered(kernel: Kernel, meters: Meters, steps: Steps, resource: Resource) -
         return reply
 
 
-def _count_start(meters: Meters, operation: str) -> None:
+def _count_start(meters: Meters, operation: Called) -> None:
     """Count a call of the storage that begins."""
     call = READ if operation in ("get", "list") else WRITE
     meters.count(STARTED, call)
     meters.count(SENT, call)
 
 
-def _count_end(meters: Meters, operation: str, answer: Answer) -> None:
+def _count_end(meters: Meters, operation: Called, answer: Answer) -> None:
     """Count the end of a call of the storage."""
     call = READ if operation in ("get", "list") else WRITE
     failed = isinstance(answer, Unavailable)
@@ -122,8 +125,8 @@ def prefix_of(resource: Resource) -> str:
     return "/" + STORED_AS.get(resource.plural, resource.plural)
 
 
-def _operation(op: Op) -> str:
-    """The value of the label `operation`; "" for what is no operation on the storage."""
+def _operation(op: Op) -> Called | None:
+    """The value of the label `operation`; None for what is no operation on the storage."""
     match op:
         case Get():
             return "get"
@@ -133,8 +136,10 @@ def _operation(op: Op) -> str:
             return "create" if op.expect == 0 else "update"
         case Delete():
             return "delete"
+        case Pause() | Consult():
+            return None
         case _:
-            return ""
+            assert_never(op)
 
 
 def count_initial(meters: Meters, resource: Resource, watch: CacheWatch) -> None:

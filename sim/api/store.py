@@ -18,7 +18,7 @@ store in memory and step by step over one that is slow, failing or remote.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -35,13 +35,16 @@ class Planned(Protocol):
         ...
 
 
+ManagedBy = Literal["Apply", "Update"]
+
+
 class Managed(msgspec.Struct, frozen=True, gc=False):
     """One managedFields entry. `fields` is an interned FieldsV1 tree; `time_s` is Unix time in
     seconds.
     """
 
     manager: str
-    operation: str  # Apply, Update
+    operation: ManagedBy
     api_version: str
     time_s: int
     fields: Any

@@ -138,17 +138,19 @@ class Reply(msgspec.Struct):
         return str(self.body.get("message", "")) if isinstance(self.body, dict) and not self.ok else ""
 
 
+EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+
+
 class WatchEvent(msgspec.Struct, frozen=True, gc=False):
     """One event of a watch.
 
-    type: ADDED MODIFIED DELETED BOOKMARK ERROR
     item: the object (for DELETED its last state, with the revision of the deletion)
     revision: of the event; for BOOKMARK the revision reached
     status: the Status object of an ERROR
     cause: trace record of the write behind it, or of the reason of an ERROR
     """
 
-    type: str
+    type: EventType
     item: Item | None
     revision: int
     status: Json = None

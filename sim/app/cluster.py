@@ -583,9 +583,10 @@ class Cluster:
 
     def fail_node(self, name: str, how: str) -> None:
         """Make a node fail in one of `sim.faults.fail.WAYS`: power-loss, shutdown, hang, …"""
-        if how not in WAYS:
+        way = next((way for way in WAYS if way == how), None)
+        if way is None:
             raise InputError(f"no node fails by {how!r}", "", f"one of: {', '.join(WAYS)}")
-        fail_node(self.faults, "", self._node_named(name), how)
+        fail_node(self.faults, "", self._node_named(name), way)
 
     def heal_node(self, name: str) -> None:
         """End all faults of a node."""

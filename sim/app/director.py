@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from sim.app.parts.ports import BuiltCluster
 from sim.check import Observer, Trigger, World
 from sim.faults.shared.kinds import Undo
-from sim.faults.shared.ledger import Ledger
+from sim.faults.shared.ledger import AspectName, Ledger
 from sim.kernel.causes import caused_by, without_cause
 from sim.scenario.plan.plan import PlannedAction, PlannedStep, Span
 
@@ -107,7 +107,7 @@ class Director:
         """The active faults of the cluster."""
         return self.cluster.faults
 
-    def heal(self, target: str, aspect: str = "") -> None:
+    def heal(self, target: str, aspect: AspectName | None = None) -> None:
         """End faults of a node or process, of one aspect or all, and steps without others."""
         ended = self.faults.heal(target, aspect)
         if not aspect and not ended and target in self.cluster.nodes:

@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from importlib import import_module
 
 from sim.faults.shared.kinds import Fault
-from sim.faults.shared.ledger import Aspect
+from sim.faults.shared.ledger import Aspect, AspectName
 
 MODULES = (
     "fail",
@@ -64,4 +64,4 @@ def _fault(module: str) -> Fault:
 
 
 FAULTS = tuple(_fault(module) for module in MODULES)
-ASPECTS: Mapping[str, Aspect] = {aspect.name: aspect for fault in FAULTS for aspect in fault.aspects}
+ASPECTS: Mapping[AspectName, Aspect] = {aspect.name: aspect for fault in FAULTS for aspect in fault.aspects}

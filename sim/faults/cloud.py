@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
 from sim.faults.shared.context import Context, delay_of, in_a_cloud
 from sim.faults.shared.kinds import Ends, Fault, Imposed, Stage
-from sim.faults.shared.ledger import Aspect, Ledger
+from sim.faults.shared.ledger import Aspect, AspectName, Ledger
 from sim.faults.shared.parameters import Strict
 
 CLOUD = "cloud"  # the target; the simulated cloud reads its values from the ledger at each request
-OUTAGE, CALL, QUOTA = "outage", "call", "quota"
+OUTAGE: Final = "outage"
+CALL: Final = "call"
+QUOTA: Final = "quota"
+Way = Literal["outage", "slow", "quota"]
 # What the cloud offers, as its interface in actors.controllers names it.
 SERVICES = ("instances", "load-balancers", "routes")
 Service = Literal["instances", "load-balancers", "routes"]
@@ -22,7 +25,7 @@ Service = Literal["instances", "load-balancers", "routes"]
 class Cloud(Strict):
     """The parameters of `cloud`."""
 
-    how: Annotated[Literal["outage", "slow", "quota"], Meta(description="How the cloud fails.")]
+    how: Annotated[Way, Meta(description="How the cloud fails.")]
     by: Annotated[str | UnsetType, Meta(description="With `slow`: the additional time of each request.")] = (
         UNSET
     )
@@ -38,9 +41,9 @@ class Cloud(Strict):
 
 @dataclass(frozen=True, slots=True)
 class CloudFault(Imposed):
-    """how: outage slow quota.  of: the services that fail, None: all"""
+    """of: the services that fail, None: all"""
 
-    how: str
+    how: Way
     by_us: int
     of: tuple[str, ...] | None = None
     limit: int | None = None
@@ -48,7 +51,7 @@ class CloudFault(Imposed):
     def impose(self, stage: Stage, step: str) -> None:
         """The cloud fails."""
         services = self.of or SERVICES
-        values: dict[str, tuple[str, Any]] = {
+        values: dict[Way, tuple[AspectName, Any]] = {
             "outage": (OUTAGE, services),
             "slow": (CALL, (services, self.by_us)),
             "quota": (QUOTA, self.limit),

@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from sim.faults.shared.context import Context
 from sim.faults.shared.kinds import Ends, Fault
+from sim.faults.shared.ledger import AspectName
 from sim.faults.shared.parameters import OfProcesses
 from sim.faults.shared.processes import TERMINATED, ProcessFault
 
@@ -25,9 +26,9 @@ class Crash(OfProcesses):
 
 @dataclass(frozen=True, slots=True)
 class EndProcesses(ProcessFault):
-    """what: crash terminate."""
+    """These processes end."""
 
-    def entry(self) -> tuple[str, Any]:
+    def entry(self) -> tuple[AspectName, Any]:
         """The process may not run."""
         return "down", "killed" if self.what == "crash" else TERMINATED
 

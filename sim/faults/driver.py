@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -15,7 +15,7 @@ from sim.faults.shared.parameters import Nodes, Strict
 from sim.options.storage_drivers import FAILED, DriverFault, Operation, driver_process
 
 TARGET_PREFIX = "driver/"
-DRIVER = "driver"  # the aspect; its values are of class DriverFault
+DRIVER: Final = "driver"  # the aspect; its values are of class DriverFault
 Factor = Annotated[float, Meta(gt=1, le=1_000_000)]
 _AT_NO_NODE = ("provision", "delete", "expand")
 

@@ -6,21 +6,25 @@ A new way for a node to fail is a line in `WAYS`, a value of `how`, and a line o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
 from sim.faults.shared.context import Context, delay_of, in_a_cloud
 from sim.faults.shared.kinds import Ends, Fault, Imposed, Stage
-from sim.faults.shared.ledger import Aspect, Ledger
+from sim.faults.shared.ledger import Aspect, AspectName, Ledger
 from sim.faults.shared.parameters import NodesField, Strict
 from sim.faults.shared.processes import DELETED, LIFE, STOPPED
 from sim.kernel import Rule
 
 CUTS = "cut nodes"  # the network rule shared by all nodes that are cut off
-SLOW_DISK = "slow-disk"
+SLOW_DISK: Final = "slow-disk"
 # How a node fails -> the aspect of the node, and its value.
-WAYS: dict[str, tuple[str, Any]] = {
+Way = Literal[
+    "power-loss", "shutdown", "hang", "network-cut", "agent-crash", "runtime-failure", "runtime-hang", "slow-disk",
+    "pod-network-failure", "instance-stopped", "instance-deleted",
+]  # fmt: skip
+WAYS: dict[Way, tuple[AspectName, Any]] = {
     "power-loss": ("power", True),
     "shutdown": ("shutdown", True),
     "hang": ("pause", True),
@@ -38,22 +42,7 @@ class Fail(Strict):
     """The parameters of `fail`."""
 
     nodes: NodesField
-    how: Annotated[
-        Literal[
-            "power-loss",
-            "shutdown",
-            "hang",
-            "network-cut",
-            "agent-crash",
-            "runtime-failure",
-            "runtime-hang",
-            "slow-disk",
-            "pod-network-failure",
-            "instance-stopped",
-            "instance-deleted",
-        ],
-        Meta(description="How the nodes fail."),
-    ]
+    how: Annotated[Way, Meta(description="How the nodes fail.")]
     by: Annotated[
         str | UnsetType,
         Meta(description="With `slow-disk`: the additional time of each operation of the container runtime."),
@@ -65,7 +54,7 @@ class FailNodes(Imposed):
     """These nodes fail.  by_us: the delay of a slow disk"""
 
     nodes: tuple[str, ...]
-    how: str
+    how: Way
     by_us: int = 0
     picked: ClassVar[str] = "nodes"
 
@@ -75,7 +64,7 @@ class FailNodes(Imposed):
             fail_node(stage.faults, step, node, self.how, self.by_us)
 
 
-def fail_node(faults: Ledger, step: str, node: str, how: str, by_us: int = 0) -> None:
+def fail_node(faults: Ledger, step: str, node: str, how: Way, by_us: int = 0) -> None:
     """One node fails in one of `WAYS`, or its disk becomes slow."""
     aspect, value = ("runtime-delay", by_us) if how == SLOW_DISK else WAYS[how]
     faults.impose(step, node, aspect, value)
@@ -117,7 +106,7 @@ def _attribute_cut(ledger: Ledger, name: str, record: int) -> None:
     ledger.kernel.standing.pass_on(CUTS, name, record)
 
 
-def _trouble(name: str, settle: Any) -> Aspect:
+def _trouble(name: AspectName, settle: Any) -> Aspect:
     """An aspect with a value that the machine stores under the same name."""
 
     def attribute(ledger: Ledger, node: str, record: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -12,6 +12,9 @@ from sim.faults.shared.context import Context
 from sim.faults.shared.kinds import Action, Fault, Stage
 from sim.faults.shared.parameters import NodesField, Strict
 from sim.faults.shared.wording import first_names
+
+Way = Literal["write", "spoil", "remove"]
+WAYS: tuple[Way, ...] = ("write", "spoil", "remove")
 
 
 class Manifest(Strict):
@@ -32,10 +35,10 @@ class Manifest(Strict):
 
 @dataclass(frozen=True, slots=True)
 class ChangeManifest(Action):
-    """A file of a static pod changes on these nodes.  how: write spoil remove."""
+    """A file of a static pod changes on these nodes."""
 
     nodes: tuple[str, ...]
-    how: str
+    how: Way
     file: str
     manifest: dict[str, Any] | None = None
     untraced: ClassVar[tuple[str, ...]] = ("manifest",)
@@ -51,7 +54,7 @@ class ChangeManifest(Action):
 
 
 def _check(context: Context, given: Manifest) -> ChangeManifest:
-    ways = [how for how in ("write", "spoil", "remove") if getattr(given, how) is not UNSET]
+    ways = [how for how in WAYS if getattr(given, how) is not UNSET]
     if len(ways) != 1:
         raise context.error("", "does one of write, spoil and remove")
     nodes, (how,) = context.nodes(given.nodes), ways

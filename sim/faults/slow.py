@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from sim.faults.shared.context import Context
 from sim.faults.shared.kinds import Ends, Fault
+from sim.faults.shared.ledger import AspectName
 from sim.faults.shared.parameters import OfProcesses
 from sim.faults.shared.processes import ProcessFault
 
@@ -25,7 +26,7 @@ class SlowProcesses(ProcessFault):
 
     amount_us: int = 0
 
-    def entry(self) -> tuple[str, Any]:
+    def entry(self) -> tuple[AspectName, Any]:
         """The process is slow."""
         return "slow", self.amount_us
 

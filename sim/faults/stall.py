@@ -7,6 +7,7 @@ from typing import Any
 
 from sim.faults.shared.context import Context
 from sim.faults.shared.kinds import Ends, Fault
+from sim.faults.shared.ledger import AspectName
 from sim.faults.shared.parameters import OfProcesses
 from sim.faults.shared.processes import PACE, ProcessFault
 
@@ -15,7 +16,7 @@ from sim.faults.shared.processes import PACE, ProcessFault
 class PauseProcesses(ProcessFault):
     """These processes do not run."""
 
-    def entry(self) -> tuple[str, Any]:
+    def entry(self) -> tuple[AspectName, Any]:
         """The process is paused."""
         return "pause", True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, assert_never
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -14,12 +14,13 @@ from sim.faults.shared.parameters import Strict
 from sim.units import format_duration
 
 STORAGE = "storage"
+Way = Literal["pause", "lost-quorum", "slow"]
 
 
 class Storage(Strict):
     """The parameters of `storage`."""
 
-    how: Annotated[Literal["pause", "lost-quorum", "slow"], Meta(description="How the storage fails.")]
+    how: Annotated[Way, Meta(description="How the storage fails.")]
     by: Annotated[
         str | UnsetType, Meta(description="With `slow`: the additional time of each operation.")
     ] = UNSET
@@ -27,9 +28,9 @@ class Storage(Strict):
 
 @dataclass(frozen=True, slots=True)
 class StorageFault(Imposed):
-    """how: pause lost-quorum slow."""
+    """The storage fails."""
 
-    how: str
+    how: Way
     by_us: int
 
     def impose(self, stage: Stage, step: str) -> None:
@@ -39,8 +40,10 @@ class StorageFault(Imposed):
                 stage.faults.impose(step, STORAGE, "pause")
             case "lost-quorum":
                 stage.faults.impose(step, STORAGE, "quorum")
-            case _:
+            case "slow":
                 stage.faults.impose(step, STORAGE, "disk", self.by_us)
+            case _:
+                assert_never(self.how)
 
 
 def _check(context: Context, given: Storage) -> StorageFault:

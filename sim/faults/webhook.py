@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
 from sim.faults.shared.context import Context, delay_of
 from sim.faults.shared.kinds import Ends, Fault, Imposed, Stage
-from sim.faults.shared.ledger import Aspect, Ledger
+from sim.faults.shared.ledger import Aspect, AspectName, Ledger
 from sim.faults.shared.parameters import Strict
 
 # The target; the programs behind webhooks read its values from the ledger at each call.
 TARGET_PREFIX = "webhook/"
-DOWN, SLOW, DENY = "webhook-down", "webhook-slow", "webhook-deny"
+DOWN: Final = "webhook-down"
+SLOW: Final = "webhook-slow"
+DENY: Final = "webhook-deny"
+Way = Literal["down", "slow", "deny"]
+ASPECT_OF: Mapping[Way, AspectName] = {"down": DOWN, "slow": SLOW, "deny": DENY}
 
 
 class Webhook(Strict):
     """The parameters of `webhook`."""
 
     name: Annotated[str, Meta(description="The name of the webhook in its configuration.")]
-    how: Annotated[Literal["down", "slow", "deny"], Meta(description="How the webhook fails.")]
+    how: Annotated[Way, Meta(description="How the webhook fails.")]
     by: Annotated[str | UnsetType, Meta(description="With `slow`: the additional time of each answer.")] = (
         UNSET
     )
@@ -29,15 +34,15 @@ class Webhook(Strict):
 
 @dataclass(frozen=True, slots=True)
 class WebhookFault(Imposed):
-    """name: of the webhook; how: down slow deny."""
+    """name: of the webhook."""
 
     name: str
-    how: str
+    how: Way
     by_us: int
 
     def impose(self, stage: Stage, step: str) -> None:
         """The webhook fails."""
-        aspect = {"down": DOWN, "slow": SLOW, "deny": DENY}[self.how]
+        aspect = ASPECT_OF[self.how]
         value = self.by_us if self.how == "slow" else True
         stage.faults.impose(step, TARGET_PREFIX + self.name, aspect, value)
 

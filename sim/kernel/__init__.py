@@ -18,7 +18,7 @@ from sim.kernel.tasks import KernelTask
 from sim.kernel.timer import Timer
 from sim.kernel.trace.comparison import Checksums, Comparison
 from sim.kernel.trace.files import CutError, Decoder, Record, TraceError, read, read_header
-from sim.kernel.trace.records import Kind, Trace
+from sim.kernel.trace.records import Kind, RecordKind, Trace
 
 __all__ = [
     "DEFAULT_EPOCH_US",
@@ -52,6 +52,7 @@ __all__ = [
     "OutsideAnswer",
     "OutsideRequest",
     "Record",
+    "RecordKind",
     "Rule",
     "State",
     "Supervisor",

@@ -28,7 +28,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import trio
 
@@ -45,6 +45,9 @@ Main = Callable[["Context"], Awaitable[None] | None]
 MENDS = ("start", "resume")  # kinds of record that end every fault of a process
 PROCESS = "process"
 HINDER = ("slow", "terminate")  # kinds of record after which a process still runs
+
+
+Ending = Literal["crash", "exit"]  # how a process ends: from outside, or by itself
 
 
 class State(Enum):
@@ -436,7 +439,7 @@ class Actor:
         """
         self._end("exit", reason)
 
-    def _end(self, how: str, reason: str) -> None:
+    def _end(self, how: Ending, reason: str) -> None:
         context, self.context = self.context, None
         if context is None:
             return

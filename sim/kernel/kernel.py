@@ -44,7 +44,7 @@ from sim.kernel.standstill import DeadlockError, Livelock, LivelockError, descri
 from sim.kernel.streams import stream
 from sim.kernel.tasks import CANCELLED, Entry, KernelTask, Passes, Ticket
 from sim.kernel.timer import Timer, fire
-from sim.kernel.trace.records import Kind, Trace, Values
+from sim.kernel.trace.records import Kind, RecordKind, Trace, Values
 
 SPAN_BITS = 20  # a span of time is about a second
 LOOK = 15  # the real clock is read after each unit of work with these low bits in its number
@@ -214,7 +214,7 @@ class Kernel:
         """A random generator keyed by the seed and `name`."""
         return stream(self.seed, name)
 
-    def kind(self, name: str, *fields: str) -> Kind:
+    def kind(self, name: RecordKind, *fields: str) -> Kind:
         """Declare a kind of trace record."""
         return self.trace.kind(name, *fields)
 

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from sim.faults import FAULTS
-from sim.kernel import Record
+from sim.kernel import Record, RecordKind
 from sim.report.obstacles import FAILS, Obstacles, path_of
 from sim.units import BINARY_SI, SECOND, format_duration, format_quantity, format_quantity_milli
 
@@ -346,25 +346,9 @@ def shown(key: str) -> str:
 
 
 def who(record: Record) -> str:
-    """The actor of a record."""
-    values = record.values
-    match record.kind:
-        case "decision":
-            return str(values["actor"])
-        case "actor":
-            return str(values["name"])
-        case "write" | "refused":
-            return _user(str(values["user"]))
-        case "step" | "step-end":
-            return "scenario"
-        case "schedule":
-            return "scheduler"
-        case "command":
-            return "admin"
-        case "connection":
-            return str(values["server"])
-        case _:
-            return ""
+    """The actor of a record; "" for a kind without one, and for a kind of a user's own program."""
+    found = WHO.get(record.kind)
+    return found(record.values) if found is not None else ""
 
 
 def _user(name: str) -> str:
@@ -373,6 +357,20 @@ def _user(name: str) -> str:
     if account[0] != name and account[0].endswith(SYSTEM_NAMESPACE):
         return account[2]
     return name.removeprefix(NODE_USER).removeprefix("system:")
+
+
+# The actor of a record, by its kind.
+WHO: Mapping[RecordKind, Callable[[Values], str]] = {
+    "decision": lambda values: str(values["actor"]),
+    "actor": lambda values: str(values["name"]),
+    "write": lambda values: _user(str(values["user"])),
+    "refused": lambda values: _user(str(values["user"])),
+    "step": lambda values: "scenario",
+    "step-end": lambda values: "scenario",
+    "schedule": lambda values: "scheduler",
+    "command": lambda values: "admin",
+    "connection": lambda values: str(values["server"]),
+}
 
 
 def names(found: Any) -> str:

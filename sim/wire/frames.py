@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from sim.api import status
 from sim.api.store import Item
-from sim.api.types import Json, Reply, Request, WatchEvent
+from sim.api.types import EventType, Json, Reply, Request, WatchEvent
 
 # To a server: upstream takes request bodies up to 3 MiB (apiserver DefaultConfig
 # MaxRequestBodyBytes); the rest is names and options.
@@ -52,7 +52,7 @@ class WireItem(Struct, frozen=True, array_like=True):
 class WireEvent(Struct, frozen=True, array_like=True):
     """The sent form of a watch event."""
 
-    type: str
+    type: EventType
     item: WireItem | None
     revision: int
     status: Json = None

@@ -18,6 +18,7 @@ Differs  a pass begins at whole multiples of its period, and only if something h
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from actors.controllers.attachdetach.attacher import Attacher
 from actors.controllers.attachdetach.state import Attached, Pair, Wanted, World, multi_attach_text, shares
@@ -41,6 +42,7 @@ UNMOUNT_MAX_US = 6 * MINUTE  # ReconcilerMaxWaitForUnmountDuration
 POPULATE_US, RELIST_US = 1 * MINUTE, 3 * MINUTE  # DesiredStateOfWorldPopulator...
 CLAIM_WORKERS = 1
 ATTACH, DETACH = "attach", "detach"
+Measured = Literal["volume_attach", "volume_detach"]
 
 
 async def start(env: Env) -> None:
@@ -351,7 +353,7 @@ class AttachDetach:
             text = multi_attach_text(pod, users)
             self._warn(pod, f'Multi-Attach error for volume "{name_of(wanted.volume)}" {text}')
 
-    def _measure(self, pair: Pair, operation: str, failed: bool, begun_us: int) -> None:
+    def _measure(self, pair: Pair, operation: Measured, failed: bool, begun_us: int) -> None:
         """Count an operation for metrics (pkg/volume/util/metrics.go, OperationCompleteHook)."""
         found = csi_volume_of(self._names, pair[0])
         plugin = self._names.in_tree("csi") + (f":{found[0]}" if found is not None else "")

@@ -7,7 +7,7 @@ Mirrors  kubernetes v1.25 apiserver pkg/admission/{attributes.go,errors.go,inter
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -18,6 +18,8 @@ from sim.api.schema.resource import Resource
 from sim.api.types import Obj, UserInfo
 from sim.api.validation import text as problems_of
 from sim.ident import Names
+
+Operation = Literal["create", "update", "delete", "connect"]
 
 
 class View(Protocol):
@@ -41,7 +43,6 @@ class View(Protocol):
 class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     """The request that is admitted.
 
-    operation: create, update or delete
     name: of the object; "" if it is created with a generateName
     old: the stored object; None on create
     user: the user that sends the request
@@ -53,7 +54,7 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     count: adds to a metric, by its name and labels; None while there is no reader
     """
 
-    operation: str
+    operation: Operation
     resource: Resource
     subresource: str = ""
     namespace: str = ""
@@ -81,7 +82,7 @@ class Denial(msgspec.Struct, frozen=True):
 class MutatingPlugin(Protocol):
     """A plugin that may change the object before it is validated."""
 
-    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+    def concerns(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True if requests of this kind go through `mutate`, which gets no others."""
         ...
 
@@ -94,7 +95,7 @@ class MutatingPlugin(Protocol):
 class ValidatingPlugin(Protocol):
     """A plugin that checks the object as it will be stored."""
 
-    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+    def judges(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True if requests of this kind go through `validate`, which gets no others."""
         ...
 

@@ -15,7 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from sim.api.admission.base import Attributes, Denial, MutatingPlugin, Plugin, ValidatingPlugin, View
+from sim.api.admission.base import (
+    Attributes,
+    Denial,
+    MutatingPlugin,
+    Operation,
+    Plugin,
+    ValidatingPlugin,
+    View,
+)
 from sim.api.admission.configuration import EVENT_RATE_LIMIT, Configuration
 from sim.api.admission.plugins.always import AlwaysAdmit, AlwaysDeny, AlwaysPullImages
 from sim.api.admission.plugins.certificates import (
@@ -203,9 +211,11 @@ class Chain:
         self._on = [plugin for _, plugin in made]
         self._names = {id(plugin): name for name, plugin in made}
         self.refuser = ""  # the name of the plugin that refused last
-        self._plans: dict[tuple[str, str, str], tuple[list[Mutate], list[Validate]]] = {}
+        self._plans: dict[tuple[Operation, str, str], tuple[list[Mutate], list[Validate]]] = {}
 
-    def plan(self, operation: str, plural: str, subresource: str) -> tuple[list[Mutate], list[Validate]]:
+    def plan(
+        self, operation: Operation, plural: str, subresource: str
+    ) -> tuple[list[Mutate], list[Validate]]:
         """The steps of both passes that requests of this kind go through."""
         kind = (operation, plural, subresource)
         known = self._plans.get(kind)

@@ -10,14 +10,22 @@ Mirrors  kubernetes v1.25 plugin/pkg/admission/*/admission.go (NewHandler, and w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final, Literal
 
+from sim.api.admission.base import Operation
 from sim.api.admission.chain import plugin_names
 
-ADMIT, VALIDATE = "admit", "validate"
-_C, _CU, _U, _CUD = ("create",), ("create", "update"), ("update",), ("create", "update", "delete")
-_EVERY = (*_CUD, "connect")
+Pass = Literal["admit", "validate"]
+ADMIT: Final = "admit"
+VALIDATE: Final = "validate"
+Operations = tuple[Operation, ...]
+_C: Operations = ("create",)
+_CU: Operations = ("create", "update")
+_U: Operations = ("update",)
+_CUD: Operations = ("create", "update", "delete")
+_EVERY: Operations = (*_CUD, "connect")
 # For each plugin the operations of the mutating and of the validating pass.
-_HANDLED: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+_HANDLED: Mapping[str, tuple[Operations, Operations]] = {
     "AlwaysAdmit": (_EVERY, _EVERY),
     "NamespaceAutoProvision": (_C, ()),
     "NamespaceLifecycle": (_CUD, ()),
@@ -54,10 +62,10 @@ _HANDLED: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
-def handlers(running: Iterable[str], operation: str, kind: str) -> tuple[str, ...]:
+def handlers(running: Iterable[str], operation: Operation, kind: Pass) -> tuple[str, ...]:
     """The plugins that a request goes through in one pass, in order.
 
-    running: the plugins that are on; kind: `ADMIT` or `VALIDATE`
+    running: the plugins that are on
     """
     at = 0 if kind == ADMIT else 1
     on = tuple(running)

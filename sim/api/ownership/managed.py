@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -52,7 +52,8 @@ from sim.units import SECOND, format_time, parse_time
 
 UPDATE_MANAGERS_MAX = 10  # fieldmanager.DefaultMaxUpdateManagers
 ANCIENT = "ancient-changes"  # capmanagers.go: oldUpdatesManagerName
-UPDATE, APPLY = "Update", "Apply"
+UPDATE: Final = "Update"
+APPLY: Final = "Apply"
 FIELDS_TYPE = "FieldsV1"  # the only form of sets
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sim.api.store import Change, Item
-from sim.api.types import Obj, WatchEvent
+from sim.api.types import EventType, Obj, WatchEvent
 
 
 def event_of(change: Change, matches: Callable[[Obj], bool] | None) -> WatchEvent | None:
@@ -21,7 +21,7 @@ def event_of(change: Change, matches: Callable[[Obj], bool] | None) -> WatchEven
     """
     item = change.item
     if matches is None:
-        kind = "DELETED" if change.deleted else "MODIFIED" if item.created != item.rev else "ADDED"
+        kind: EventType = "DELETED" if change.deleted else "MODIFIED" if item.created != item.rev else "ADDED"
         return WatchEvent(kind, item, change.rev, None, change.cause)
     prev = change.prev
     inside = not change.deleted and matches(item.obj)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from actors.node.node import Node
-from sim.faults.shared.ledger import Ledger
+from sim.faults.shared.ledger import AspectName, Ledger
 from sim.kernel import Kernel
 
 See = Callable[[str, bool, int], None]
@@ -40,7 +40,7 @@ class MachineWatch:
     def _power(self, name: str, _: bool) -> None:
         self._see(name)
 
-    def _settled(self, target: str, aspect: str) -> None:
+    def _settled(self, target: str, aspect: AspectName) -> None:
         if aspect == "cut":
             self._see(target)
 

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from sim.faults.shared.cluster import Target
-from sim.faults.shared.ledger import Aspect, Ledger
+from sim.faults.shared.ledger import Aspect, AspectName, Ledger
 from sim.faults.shared.parameters import Strict
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class Stage(Protocol):
         """The active faults of the cluster."""
         ...
 
-    def heal(self, target: str, aspect: str = "") -> None:
+    def heal(self, target: str, aspect: AspectName | None = None) -> None:
         """End the faults of a node or process, or those of one aspect."""
         ...
 

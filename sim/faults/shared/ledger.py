@@ -15,10 +15,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from sim.faults.shared.cluster import Target
 
+# The respects in which a node, a process or a service can be faulty.
+AspectName = Literal[
+    "behaviour", "call", "clock", "cut", "disk", "down", "driver", "frozen", "instance", "lag", "outage",
+    "overload", "pause", "pod-network", "power", "pressure", "quorum", "quota", "runtime", "runtime-delay",
+    "shutdown", "slow", "webhook-deny", "webhook-down", "webhook-slow",
+]  # fmt: skip
 END_OF = "end of "  # before the name of a state of a process in the record of its end
 
 
@@ -36,7 +42,7 @@ class Aspect:
         ended
     """
 
-    name: str
+    name: AspectName
     settle: Callable[[Ledger, str], None]
     silences: bool | None = None
     lasting: bool = False
@@ -57,16 +63,17 @@ class Ledger:
         slowed by
     """
 
-    def __init__(self, cluster: Target, aspects: Mapping[str, Aspect]) -> None:
+    def __init__(self, cluster: Target, aspects: Mapping[AspectName, Aspect]) -> None:
         self.cluster = cluster
         self.kernel = cluster.kernel
         self.paces: dict[str, int] = {}
-        self.on_settled: list[Callable[[str, str], None]] = []  # called with target and aspect
+        # Called with target and aspect.
+        self.on_settled: list[Callable[[str, AspectName], None]] = []
         self._aspects = aspects
-        self._entries: dict[tuple[str, str], dict[str, _Entry]] = {}
-        self._keys: dict[str, dict[tuple[str, str], None]] = {}  # of each step, in order
+        self._entries: dict[tuple[str, AspectName], dict[str, _Entry]] = {}
+        self._keys: dict[str, dict[tuple[str, AspectName], None]] = {}  # of each step, in order
 
-    def impose(self, step: str, target: str, aspect: str, value: Any = True) -> None:
+    def impose(self, step: str, target: str, aspect: AspectName, value: Any = True) -> None:
         """Put a value into force for a step; a second value of one step replaces the first."""
         kind = self._aspects[aspect]
         if kind.silences is not None:
@@ -75,7 +82,7 @@ class Ledger:
         self._keys.setdefault(step, {})[target, aspect] = None
         self._settle(target, aspect)
 
-    def _settle(self, target: str, aspect: str) -> None:
+    def _settle(self, target: str, aspect: AspectName) -> None:
         self._aspects[aspect].settle(self, target)
         for listener in self.on_settled:
             listener(target, aspect)
@@ -86,10 +93,12 @@ class Ledger:
             self._drop(target, aspect, step)
             self._settle(target, aspect)
 
-    def heal(self, target: str, only: str = "") -> list[str]:
+    def heal(self, target: str, only: AspectName | None = None) -> list[str]:
         """End the values of a target, of one aspect or all; returns the steps without others."""
         ended = []
-        of_it = [key for key in self._entries if key[0].partition("/")[0] == target and only in ("", key[1])]
+        of_it = [
+            key for key in self._entries if key[0].partition("/")[0] == target and only in (None, key[1])
+        ]
         for at, aspect in of_it:
             for step in list(self._entries[at, aspect]):
                 self._drop(at, aspect, step)
@@ -101,15 +110,15 @@ class Ledger:
             self._settle(at, aspect)
         return ended
 
-    def values(self, target: str, aspect: str) -> list[Any]:
+    def values(self, target: str, aspect: AspectName) -> list[Any]:
         """The values in force, in the order in which they were imposed."""
         return [entry.value for entry in self._entries.get((target, aspect), {}).values()]
 
-    def targets(self, aspect: str) -> list[str]:
+    def targets(self, aspect: AspectName) -> list[str]:
         """The targets with a value of this aspect, in the order in which they got one."""
         return [target for target, one in self._entries if one == aspect]
 
-    def record(self, target: str, aspect: str, value: Any) -> int:
+    def record(self, target: str, aspect: AspectName, value: Any) -> int:
         """The trace record that imposed the first such value in force; 0 if there is none."""
         entries = self._entries.get((target, aspect), {}).values()
         return next((entry.record for entry in entries if entry.value == value), 0)
@@ -119,7 +128,7 @@ class Ledger:
         text = what if active else END_OF + what
         return self.cluster.supervisor.noted(text, name, reason, of_process=False)
 
-    def _drop(self, target: str, aspect: str, step: str) -> None:
+    def _drop(self, target: str, aspect: AspectName, step: str) -> None:
         entries, kind = self._entries[target, aspect], self._aspects[aspect]
         dropped = entries.pop(step)
         if not entries:

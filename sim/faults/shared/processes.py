@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sim.faults.shared.kinds import Imposed, Stage
-from sim.faults.shared.ledger import Aspect, Ledger
+from sim.faults.shared.ledger import Aspect, AspectName, Ledger
 from sim.kernel.actor import PROCESS
 
 TERMINATED = "terminated"  # reason of a graceful end; every other reason ends a process at once
@@ -26,7 +26,7 @@ class ProcessFault(Imposed):
     picked: ClassVar[str] = "actors"
 
     @abstractmethod
-    def entry(self) -> tuple[str, Any]:
+    def entry(self) -> tuple[AspectName, Any]:
         """The aspect of each process, and its value."""
 
     def impose(self, stage: Stage, step: str) -> None:
@@ -105,10 +105,8 @@ def _attribute_pause(ledger: Ledger, name: str, record: int) -> None:
         ledger.kernel.standing.pass_on(PROCESS, name, record)
 
 
-LIFE = tuple(
-    Aspect(name, _settle_life, group="life", attribute=_attribute_death)
-    for name in ("power", "instance", "shutdown", "down")
-)
+LIVES: tuple[AspectName, ...] = ("power", "instance", "shutdown", "down")
+LIFE = tuple(Aspect(name, _settle_life, group="life", attribute=_attribute_death) for name in LIVES)
 PACE = (
     Aspect("pause", _settle_pace, attribute=_attribute_pause),
     Aspect("slow", _settle_pace),

@@ -20,7 +20,7 @@ import msgpack
 import msgspec
 
 from sim.kernel.blocks import Blocks, DamageError
-from sim.kernel.trace.records import END, FORMAT, IN_SERIES, RUN, SERIES
+from sim.kernel.trace.records import END, FORMAT, IN_SERIES, RUN, SERIES, RecordKind
 
 CHUNK = 1 << 20
 HEADER_MAX = 256  # bytes at the beginning of a file that must contain its format
@@ -41,7 +41,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     ident: int
     at_us: int
     cause: int
-    kind: str
+    kind: RecordKind
     values: Mapping[str, Any]
 
 
@@ -55,8 +55,8 @@ class Decoder:
         self.count = 0
         self._name = name
         self._blocks = Blocks()
-        self._kinds: dict[int, tuple[str, tuple[str, ...]]] = {}
-        self._series: dict[int, tuple[int, str, dict[str, Any], str]] = {}
+        self._kinds: dict[int, tuple[RecordKind, tuple[str, ...]]] = {}
+        self._series: dict[int, tuple[int, RecordKind, dict[str, Any], str]] = {}
         self._places: Mapping[str, Mapping[str, str]] = {}  # `places` of the header
         self._hash = hashlib.sha256()
 

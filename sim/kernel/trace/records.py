@@ -30,7 +30,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import msgpack
 import msgspec
@@ -47,6 +47,11 @@ END, RUN, SERIES = -1, -2, -3
 IN_SERIES = struct.Struct("<qq")  # number of a record's series, and its time
 
 Values = tuple[Any, ...]
+# The names of the kinds of record.  A program of a user's own may declare others.
+RecordKind = Literal[
+    "actor", "change", "command", "connection", "decision", "load", "refused", "schedule", "step", "step-end",
+    "sync-error", "write", "zone",
+]  # fmt: skip
 
 
 class Kind:
@@ -56,7 +61,7 @@ class Kind:
 
     __slots__ = ("fields", "ident", "listeners", "name")
 
-    def __init__(self, ident: int, name: str, fields: tuple[str, ...]) -> None:
+    def __init__(self, ident: int, name: RecordKind, fields: tuple[str, ...]) -> None:
         self.ident = ident
         self.name = name
         self.fields = fields
@@ -71,7 +76,7 @@ class Trace:
         self.outcome: Mapping[str, Any] | None = None  # of the run, for the end mark
         # Gets the rows of each batch that is complete.
         self.watcher: Callable[[Sequence[Any]], None] | None = None
-        self._kinds: dict[str, Kind] = {}
+        self._kinds: dict[RecordKind, Kind] = {}
         self._batch: list[Any] = []
         self._series = 0
         # The pieces of the last row of the batch, if that is a row of series.
@@ -84,7 +89,7 @@ class Trace:
         if path is not None:
             self._file = growing(path, block(msgpack.packb({"format": FORMAT, **(header or {})})))
 
-    def kind(self, name: str, *fields: str) -> Kind:
+    def kind(self, name: RecordKind, *fields: str) -> Kind:
         """Declare a kind of record; repeating a declaration returns the same kind."""
         known = self._kinds.get(name)
         if known is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sim.api.admission.base import Attributes, Denial, View, failed, forbidden, is_pod, name_of
+from sim.api.admission.base import Attributes, Denial, Operation, View, failed, forbidden, is_pod, name_of
 from sim.api.types import Obj
 from sim.api.validation.errors import unsupported
 
@@ -18,7 +18,7 @@ PULL_ALWAYS = "Always"
 class AlwaysAdmit:
     """Admits each request, as the chain does without it."""
 
-    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+    def judges(self, operation: Operation, plural: str, subresource: str) -> bool:
         """False: there is nothing to check."""
         return False
 
@@ -30,7 +30,7 @@ class AlwaysAdmit:
 class AlwaysDeny:
     """Refuses each write."""
 
-    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+    def concerns(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for all requests."""
         return True
 
@@ -43,7 +43,7 @@ class AlwaysDeny:
 class AlwaysPullImages:
     """Sets the pull policy of all containers of a pod to Always."""
 
-    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+    def concerns(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin mutates."""
         return operation != "delete" and is_pod(plural, subresource)
 

@@ -10,7 +10,7 @@ Mirrors  kubernetes v1.25 plugin/pkg/admission/certificates/{approval,signing,su
 
 from __future__ import annotations
 
-from sim.api.admission.base import Attributes, Denial, View, forbidden, name_of
+from sim.api.admission.base import Attributes, Denial, Operation, View, forbidden, name_of
 from sim.api.auth.attributes import AccessAttributes, Decision
 from sim.api.kinds.certificates.certificate_signing_request import request_bytes
 from sim.api.kinds.certificates.pem import parse_request, subject
@@ -23,7 +23,7 @@ REQUESTS = "certificatesigningrequests"
 class CertificateApproval:
     """Refuses approvals by users without the verb approve on the signer."""
 
-    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+    def judges(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin validates."""
         return (operation, plural, subresource) == ("update", REQUESTS, "approval")
 
@@ -35,7 +35,7 @@ class CertificateApproval:
 class CertificateSigning:
     """Refuses certificates and conditions by users without the verb sign on the signer."""
 
-    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+    def judges(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin validates."""
         return (operation, plural, subresource) == ("update", REQUESTS, "status")
 
@@ -77,7 +77,7 @@ class CertificateSubjectRestriction:
         self._signer = names.signer(names.component("apiserver-client"))
         self._group = names.group_masters
 
-    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+    def judges(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin validates."""
         return (operation, plural, subresource) == ("create", REQUESTS, "")
 

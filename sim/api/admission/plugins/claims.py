@@ -6,7 +6,7 @@ Mirrors  kubernetes v1.25 plugin/pkg/admission/storage/storageclass/setdefault/a
 
 from __future__ import annotations
 
-from sim.api.admission.base import Attributes, Denial, View, forbidden, name_of
+from sim.api.admission.base import Attributes, Denial, Operation, View, forbidden, name_of
 from sim.api.kinds.common.claims import class_of
 from sim.api.kinds.storage.storage_class import is_default
 from sim.api.objects import annotations_of, phase_of, with_metadata
@@ -23,7 +23,7 @@ class DefaultStorageClass:
     def __init__(self, names: Names) -> None:
         self._names = names
 
-    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+    def concerns(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin mutates."""
         return operation == "create" and plural == CLAIMS and not subresource
 
@@ -52,7 +52,7 @@ class StorageObjectInUseProtection:
             VOLUMES: names.finalizer_volume_protection,
         }
 
-    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+    def concerns(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin mutates."""
         return operation == "create" and plural in self._finalizers and not subresource
 
@@ -69,7 +69,7 @@ class PersistentVolumeClaimResize:
     def __init__(self, names: Names) -> None:
         self._names = names
 
-    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+    def judges(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin validates."""
         return operation == "update" and plural == CLAIMS and not subresource
 

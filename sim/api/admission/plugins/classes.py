@@ -10,7 +10,7 @@ Differs  overhead is compared as text: both texts are canonical here.
 
 from __future__ import annotations
 
-from sim.api.admission.base import Attributes, Denial, View, bad_name, failed, forbidden, name_of
+from sim.api.admission.base import Attributes, Denial, Operation, View, bad_name, failed, forbidden, name_of
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 from sim.ident import Names
@@ -25,7 +25,7 @@ class DefaultIngressClass:
         self._of_ingress = names.annotation_ingress_class
         self._default = names.annotation_default_ingress_class
 
-    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+    def concerns(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin mutates."""
         return operation == "create" and plural == "ingresses" and not subresource
 
@@ -49,7 +49,7 @@ class DefaultIngressClass:
 class RuntimeClass:
     """Adds overhead and scheduling of its RuntimeClass to a pod; refuses an unknown class."""
 
-    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+    def concerns(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin mutates."""
         return operation == "create" and plural == "pods" and not subresource
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from sim.api.admission.base import Attributes, Denial, View, is_pod
+from sim.api.admission.base import Attributes, Denial, Operation, View, is_pod
 from sim.api.memo import IdentityMemo
 from sim.api.scheduling import NO_EXECUTE, toleration
 from sim.api.types import Obj
@@ -41,7 +41,7 @@ class DefaultTolerationSeconds:
         )
         self._specs: IdentityMemo[Obj] = IdentityMemo()
 
-    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+    def concerns(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin mutates."""
         return operation != "delete" and is_pod(plural, subresource)
 

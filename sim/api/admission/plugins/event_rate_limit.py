@@ -16,7 +16,7 @@ from typing import Literal
 
 import msgspec
 
-from sim.api.admission.base import Attributes, Denial, View
+from sim.api.admission.base import Attributes, Denial, Operation, View
 from sim.api.types import Obj
 from sim.units import SECOND
 
@@ -44,7 +44,7 @@ class EventRateLimit:
     def __init__(self, limits: Sequence[EventLimit]) -> None:
         self._buckets = [_Buckets(limit) for limit in limits]
 
-    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+    def judges(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin validates."""
         return operation != "delete" and plural == "events"
 

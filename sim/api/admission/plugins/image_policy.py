@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from sim.api.admission.base import Attributes, Denial, View, forbidden, name_of
+from sim.api.admission.base import Attributes, Denial, Operation, View, forbidden, name_of
 from sim.api.review_forms import BadReview, decoded_status
 from sim.api.store import Question
 from sim.api.types import Json, Obj
@@ -45,7 +45,7 @@ class ImagePolicyWebhook:
         self._names, self._policy = names, policy
         self._answers = Answers(ANSWERS_MAX)
 
-    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+    def judges(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for writes of pods and of their ephemeral containers."""
         return operation != "delete" and plural == "pods" and subresource in ("", EPHEMERAL)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sim.api.admission.base import Attributes, Denial, View, forbidden, name_of
+from sim.api.admission.base import Attributes, Denial, Operation, View, forbidden, name_of
 from sim.api.memo import IdentityMemo
 from sim.api.types import Obj
 from sim.ident import Names
@@ -43,11 +43,11 @@ class LimitRanger:
         self._made: IdentityMemo[tuple[Obj, str]] = IdentityMemo()
         self._judged: IdentityMemo[str] = IdentityMemo()
 
-    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+    def concerns(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin mutates."""
         return operation == "create" and plural == "pods" and not subresource
 
-    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+    def judges(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin validates."""
         claims = plural == "persistentvolumeclaims" and operation != "delete" and not subresource
         return claims or self.concerns(operation, plural, subresource)

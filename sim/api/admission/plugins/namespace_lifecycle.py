@@ -7,7 +7,7 @@ Differs  a missing namespace is refused at once: the view is never behind the st
 
 from __future__ import annotations
 
-from sim.api.admission.base import Attributes, Denial, View, forbidden, name_of, not_found
+from sim.api.admission.base import Attributes, Denial, Operation, View, forbidden, name_of, not_found
 from sim.api.types import Obj
 from sim.ident import Names
 
@@ -20,7 +20,7 @@ class NamespaceLifecycle:
     def __init__(self, names: Names) -> None:
         self._immortal = (names.default_namespace, names.system_namespace, names.public_namespace)
 
-    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+    def concerns(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin mutates."""
         if plural == LOCAL_REVIEW:  # a refusal would show whether the namespace exists
             return False

@@ -7,14 +7,14 @@ Mirrors  kubernetes v1.25 plugin/pkg/admission/namespace/exists/admission.go.
 
 from __future__ import annotations
 
-from sim.api.admission.base import Attributes, Denial, View, not_found
+from sim.api.admission.base import Attributes, Denial, Operation, View, not_found
 from sim.api.types import Obj
 
 
 class NamespaceExists:
     """Checks the namespace of creates, updates and deletes."""
 
-    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+    def judges(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin validates."""
         return plural != "namespaces"
 

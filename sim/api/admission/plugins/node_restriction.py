@@ -13,7 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sim.api.admission.base import Attributes, Denial, View, forbidden, is_mirror, name_of, not_found
+from sim.api.admission.base import (
+    Attributes,
+    Denial,
+    Operation,
+    View,
+    forbidden,
+    is_mirror,
+    name_of,
+    not_found,
+)
 from sim.api.auth.node_identity import node_of
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
@@ -54,7 +63,7 @@ class NodeRestriction:
     def __init__(self, names: Names) -> None:
         self._names = names
 
-    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+    def concerns(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests of the kinds that have a rule."""
         return plural in KINDS
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.api.admission.base import Attributes, Denial, View, forbidden, name_of
+from sim.api.admission.base import Attributes, Denial, Operation, View, forbidden, name_of
 from sim.api.auth.attributes import AccessAttributes, Decision, OpinionGiver
 from sim.api.types import Obj
 
@@ -22,7 +22,7 @@ FINALIZE_ALL = AccessAttributes(
 class OwnerReferencesPermissionEnforcement:
     """Asks the authorizer about changes of owner references."""
 
-    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+    def judges(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin validates."""
         return operation != "delete" and (plural, subresource) != ("pods", "status")
 

@@ -6,7 +6,7 @@ Mirrors  kubernetes v1.25 plugin/pkg/admission/securitycontext/scdeny/admission.
 
 from __future__ import annotations
 
-from sim.api.admission.base import Attributes, Denial, View, forbidden, is_pod, name_of
+from sim.api.admission.base import Attributes, Denial, Operation, View, forbidden, is_pod, name_of
 from sim.api.types import Obj
 from sim.ident import Names
 
@@ -23,7 +23,7 @@ _SHOWN = {
 class SecurityContextDeny:
     """Refuses pods that choose their user, groups or SELinux options."""
 
-    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+    def judges(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin validates."""
         return operation != "delete" and is_pod(plural, subresource)
 
@@ -50,7 +50,7 @@ class LimitPodHardAntiAffinityTopology:
     def __init__(self, names: Names) -> None:
         self._hostname = names.label_hostname
 
-    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+    def judges(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin validates."""
         return operation != "delete" and is_pod(plural, subresource)
 

@@ -11,7 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sim.api.admission.base import Attributes, Denial, View, failed, forbidden, internal_error, is_pod
+from sim.api.admission.base import (
+    Attributes,
+    Denial,
+    Operation,
+    View,
+    failed,
+    forbidden,
+    internal_error,
+    is_pod,
+)
 from sim.api.types import Obj
 from sim.api.validation import text
 from sim.api.validation.errors import invalid
@@ -58,7 +67,7 @@ class PodNodeSelector:
         self._annotation = names.annotation_node_selector
         self._selectors = selectors
 
-    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+    def concerns(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin mutates."""
         return operation == "create" and is_pod(plural, subresource)
 

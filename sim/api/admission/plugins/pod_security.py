@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sim.api import status
-from sim.api.admission.base import Attributes, Denial, View, forbidden, name_of
+from sim.api.admission.base import Attributes, Denial, Operation, View, forbidden, name_of
 from sim.api.admission.plugins.pod_security_standards import (
     CONTAINERS,
     EMPTY,
@@ -109,7 +109,7 @@ class PodSecurity:
         self._defaults, self._exempt = limits
         self._privileged = all(each.level == PRIVILEGED for each in self._defaults.values())
 
-    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+    def judges(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin validates."""
         if operation == "delete":
             return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from sim.api.admission.base import Attributes, Denial, View, failed, is_pod, not_found
+from sim.api.admission.base import Attributes, Denial, Operation, View, failed, is_pod, not_found
 from sim.api.kinds.common.resources import is_extended
 from sim.api.scheduling import (
     BEST_EFFORT,
@@ -43,7 +43,7 @@ class PodTolerationRestriction:
         self._names = names
         self._limits = limits
 
-    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+    def concerns(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin mutates."""
         return operation != "delete" and is_pod(plural, subresource)
 
@@ -104,7 +104,7 @@ def _tolerations_of(namespace: str, annotation: str, view: View) -> list[Obj] | 
 class ExtendedResourceToleration:
     """Lets pods tolerate the taint of the nodes that have the devices they request."""
 
-    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+    def concerns(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin mutates."""
         return operation != "delete" and is_pod(plural, subresource)
 

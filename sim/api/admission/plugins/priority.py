@@ -7,7 +7,7 @@ Mirrors  kubernetes v1.25 plugin/pkg/admission/priority/admission.go.
 
 from __future__ import annotations
 
-from sim.api.admission.base import Attributes, Denial, View, forbidden, is_pod, name_of
+from sim.api.admission.base import Attributes, Denial, Operation, View, forbidden, is_pod, name_of
 from sim.api.memo import IdentityMemo
 from sim.api.types import Obj
 from sim.ident import Names
@@ -22,11 +22,11 @@ class Priority:
         self._specs: IdentityMemo[Obj] = IdentityMemo()
         self._no_class: Obj = {"value": 0}
 
-    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+    def concerns(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin mutates."""
         return operation != "delete" and is_pod(plural, subresource)
 
-    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+    def judges(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin validates."""
         return operation != "delete" and plural == "priorityclasses"
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from sim.api.admission.base import (
     Attributes,
     Denial,
+    Operation,
     View,
     bad_name,
     forbidden,
@@ -43,7 +44,7 @@ class ServiceAccount:
         self._mount_path = TOKEN_MOUNT_PATH.format(product=names.product)
         self._specs: IdentityMemo[Obj] = IdentityMemo()
 
-    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+    def concerns(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin mutates."""
         return operation == "create" and is_pod(plural, subresource)
 

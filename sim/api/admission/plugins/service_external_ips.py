@@ -5,14 +5,14 @@ Mirrors  kubernetes v1.25 plugin/pkg/admission/network/denyserviceexternalips/ad
 
 from __future__ import annotations
 
-from sim.api.admission.base import Attributes, Denial, View, forbidden, name_of
+from sim.api.admission.base import Attributes, Denial, Operation, View, forbidden, name_of
 from sim.api.types import Obj
 
 
 class DenyServiceExternalIPs:
     """Refuses external addresses that the stored Service does not have."""
 
-    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+    def judges(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin validates."""
         return operation != "delete" and plural == "services" and not subresource
 

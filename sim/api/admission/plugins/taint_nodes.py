@@ -5,7 +5,7 @@ Mirrors  kubernetes v1.25 plugin/pkg/admission/nodetaint/admission.go.
 
 from __future__ import annotations
 
-from sim.api.admission.base import Attributes, Denial, View
+from sim.api.admission.base import Attributes, Denial, Operation, View
 from sim.api.types import Obj
 from sim.ident import Names
 
@@ -16,7 +16,7 @@ class TaintNodesByCondition:
     def __init__(self, names: Names) -> None:
         self._taint = {"key": names.taint_not_ready, "effect": "NoSchedule"}
 
-    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+    def concerns(self, operation: Operation, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin mutates."""
         return operation == "create" and plural == "nodes" and not subresource
 
