@@ -29,7 +29,7 @@ from sim.api.admission.chain import (
     VALIDATING_WEBHOOK,
     Chain,
 )
-from sim.api.admission.handled import ADMIT, VALIDATE
+from sim.api.admission.handled import ADMIT, VALIDATE, Pass
 from sim.api.admission.provision import provision
 from sim.api.admission.quota import is_counted
 from sim.api.admission.quota_charge import Charge, charge
@@ -306,7 +306,8 @@ class Machinery:
         run, metering = self._hook_run(call, obj, old, mutating), self._metering
         if metering.meters() is None:
             return run
-        operation, kind = _operation(call, obj, old), ADMIT if mutating else VALIDATE
+        operation = _operation(call, obj, old)
+        kind: Pass = ADMIT if mutating else VALIDATE
         # The plugins see an object that is deleted after the mutating webhooks: see `_check`.
         ends = obj is not None if mutating else not self._ends_with_charge(call, obj, old)
         if run is not None:

@@ -66,8 +66,10 @@ class FailNodes(Imposed):
 
 def fail_node(faults: Ledger, step: str, node: str, how: Way, by_us: int = 0) -> None:
     """One node fails in one of `WAYS`, or its disk becomes slow."""
-    aspect, value = ("runtime-delay", by_us) if how == SLOW_DISK else WAYS[how]
-    faults.impose(step, node, aspect, value)
+    if how == SLOW_DISK:
+        faults.impose(step, node, "runtime-delay", by_us)
+    else:
+        faults.impose(step, node, *WAYS[how])
 
 
 def _check(context: Context, given: Fail) -> FailNodes:
