@@ -10,6 +10,7 @@ requests wait.  Exit status 1 if a piece is longer than `PIECE_MS_MAX`.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import client as http_client
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 from typing import Any
 
 from sim.ident import NAMES
@@ -28,6 +29,7 @@ N = NAMES["kubernetes"]
 http_client._MAXHEADERS = 100_000  # type: ignore[attr-defined]
 PIECE_MS_MAX = 150.0
 SETTLED_S = 0.3  # for what a request leaves to be done after its answer
+SERVED_S = 60.0  # for a new kind, on a busy machine
 VALUES = 49_000
 CORE = "/api/v1/namespaces/default"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -103,17 +105,17 @@ def custom_forms() -> Iterator[Heavy]:
     yield from kinds_of("cels", properties, custom("cels", spec={"a": numbers}), {"spec": {"a": numbers[1:]}})
     # A rule that the cost limit of one evaluation ends.
     rules = [{"rule": "self.a.all(x, self.a.exists(y, y == x + 1))"}]
-    some = {**integers, "maxItems": 1_900}  # the estimate of a definition allows no more
+    some = {**integers, "maxItems": 1_100}  # the estimate of a definition allows no more
     properties = {"spec": {"type": "object", "properties": {"a": some}, "x-kubernetes-validations": rules}}
     yield Heavy(
         "limits: create",
-        [post(place("limits"), custom("limits", spec={"a": numbers[:1_900]}))],
+        [post(place("limits"), custom("limits", spec={"a": numbers[:1_100]}))],
         [post(DEFINITIONS, definition("limits", properties))],
     )
     for n, rule in enumerate(
         (
-            "self.a.map(x, x * 2).filter(x, x > 3).size() > 0",
-            "self.a.all(x, string(x).matches('[0-9]+') || x in [1, 2, 3])",
+            "self.a.map(x, x * 2).size() > 0 && self.a.filter(x, x > 3).size() > 0",
+            "self.a.all(x, x in [1, 2, 3] || 'a12'.matches('[0-9]+'))",
             "self.a.exists_one(x, x % 7 == 3 && x > 49000 ? true : false)",
             "self.a.all(x, has(self.a) && size(self.a) > 0 && !(x < 0))",
         )
@@ -216,6 +218,8 @@ def definition_forms() -> Iterator[Heavy]:
     ruled = {"x-kubernetes-validations": [{"rule": f"self.a > {n}"} for n in range(1_000)]}
     made = definition("ruleds", {"a": {"type": "integer"}}, **ruled)
     yield Heavy("definition of 1,000 rules", [post(DEFINITIONS, made)])
+    for turn in ("first", "second"):
+        yield Heavy(f"{turn} object of 1,000 rules", [post(place("ruleds"), custom("ruleds", turn, a=2_000))])
     enum = definition("enums", {"a": {"type": "string", "enum": [f"v{n}" for n in range(40_000)]}})
     yield Heavy("definition of a long enum", [post(DEFINITIONS, enum)])
     yield Heavy("object of a long enum", [post(place("enums"), custom("enums", a="x"))])
@@ -312,6 +316,123 @@ def query_forms() -> Iterator[Heavy]:
     yield Heavy("query: many options", [("GET", f"{maps}?{'a=b&' * 10_000}", None, N.media_json)])
 
 
+def lists_of(path: str, obj: Any, where: tuple[str, ...], key: str, change: Any) -> list[Heavy]:
+    """An object of a fixed kind with a long list.  Strategic merge patches find its items by a key.
+
+    where: the path of the list; change: fields that patches set in each item
+    """
+
+    def holding(items: Any, more: Any = None) -> Any:
+        value: Any = {where[-1]: items, **(more or {})}
+        for step in reversed(where[:-1]):
+            if step == "containers":
+                value = [{"name": "c", "image": "i", **value}]
+            value = {step: value}
+        return value
+
+    kind, at = obj["kind"].lower(), f"{path}/{obj['metadata']['name']}"
+    items = obj
+    for step in where:
+        items = items[step][0] if step == "containers" and step != where[-1] else items[step]
+    keys = [{key: each[key]} for each in items]
+    media = N.media_strategic_patch
+    gone = [{**each, "$patch": "delete"} for each in keys]
+    order = {f"$setElementOrder/{where[-1]}": keys[::-1]}
+    patches = {
+        "one": holding([{**items[0], **change}]),
+        "each": holding([{**each, **change} for each in items]),
+        "order": holding([{**items[0], **change}], order),
+        "replace": holding([*items[1:], {"$patch": "replace"}]),
+        "delete": holding(gone[2:]),
+    }
+    return [
+        Heavy(f"{kind} of {where[-1]}: create", [post(path, obj)]),
+        *(Heavy(f"{kind} of {where[-1]}: strategic {n}", [patch(at, p, media)]) for n, p in patches.items()),
+        Heavy(f"{kind} of {where[-1]}: apply", [patch(at, obj, N.media_apply_patch)]),
+        Heavy(f"{kind} of {where[-1]}: delete", [("DELETE", at, None, N.media_json)]),
+    ]
+
+
+def strategic_forms() -> Iterator[Heavy]:
+    """Objects of fixed kinds with long lists, and strategic merge patches of them."""
+    labels = {"app": "a"}
+    env = [{"name": f"E{n}", "value": "v"} for n in range(16_000)]
+    container = {"name": "c", "image": "i", "env": env}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    obj: Any = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
+    place = ("spec", "template", "spec", "containers", "env")
+    yield from lists_of("/apis/apps/v1/namespaces/default/deployments", obj, place, "name", {"value": "w"})
+    containers = [{"name": f"c{n}", "image": "i"} for n in range(4_000)]
+    obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers}}
+    yield from lists_of(f"{CORE}/pods", obj, ("spec", "containers"), "name", {"image": "j"})
+    volumes = [{"name": f"v{n}", "emptyDir": {}} for n in range(9_000)]
+    spec = {"containers": containers[:1], "volumes": volumes}
+    obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "volumes"}, "spec": spec}
+    yield from lists_of(f"{CORE}/pods", obj, ("spec", "volumes"), "name", {"emptyDir": {"medium": "Memory"}})
+    ports = [{"name": f"p{n}", "port": n + 1} for n in range(9_000)]
+    obj = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": ports}}
+    yield from lists_of(f"{CORE}/services", obj, ("spec", "ports"), "port", {"targetPort": 5})
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o"}
+    owners = [{**owner, "uid": f"u{n}"} for n in range(9_000)]
+    meta = {"name": "owned", "ownerReferences": owners}
+    obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+    yield from lists_of(
+        f"{CORE}/configmaps", obj, ("metadata", "ownerReferences"), "uid", {"blockOwnerDeletion": True}
+    )
+    rule = {"apiGroups": [""], "verbs": ["get"]}
+    rules = [{**rule, "resources": [f"r{n}"]} for n in range(9_000)]
+    head = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
+    roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    yield Heavy("role: create", [post(roles, {**head, "metadata": {"name": "r"}, "rules": rules})])
+    bound = {"apiVersion": head["apiVersion"], "kind": "ClusterRoleBinding", "metadata": {"name": "r"}}
+    bound |= {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}}
+    bound |= {"subjects": [{"kind": "User", "name": f"u{n}"} for n in range(20_000)]}
+    yield Heavy("role binding: create", [post(f"{roles[:-1]}bindings", bound)])
+    yield Heavy(
+        "role: replace",
+        [("PUT", f"{roles}/r", {**head, "metadata": {"name": "r"}, "rules": rules[1:]}, N.media_json)],
+    )
+    review = {"resourceAttributes": {"verb": "get", "resource": "r8999"}}
+    reviews = "/apis/authorization.k8s.io/v1"
+    yield Heavy("role: review", [post(f"{reviews}/subjectaccessreviews", {"spec": {**review, "user": "u9"}})])
+    addresses = [{"ip": f"10.0.{n // 250}.{n % 250 + 1}"} for n in range(9_000)]
+    subsets = [{"addresses": addresses, "ports": [{"port": 80}]}]
+    made = {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "e"}, "subsets": subsets}
+    yield Heavy("endpoints: create", [post(f"{CORE}/endpoints", made)])
+    peers = [{"from": [{"ipBlock": {"cidr": f"10.{n // 250}.{n % 250}.0/24"}}]} for n in range(9_000)]
+    policy = {"metadata": {"name": "n"}, "spec": {"podSelector": {}, "ingress": peers}}
+    yield Heavy(
+        "network policy: create",
+        [post("/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", policy)],
+    )
+    expressions = [{"key": f"k{n}", "operator": "NotIn", "values": ["v"]} for n in range(9_000)]
+    spec = {"selector": {"matchExpressions": expressions, "matchLabels": labels}, "template": template}
+    made = {"metadata": {"name": "x"}, "spec": {**spec, "replicas": 1}}
+    yield Heavy(
+        "deployment of expressions: create", [post("/apis/apps/v1/namespaces/default/deployments", made)]
+    )
+    terms = [{"matchExpressions": [each]} for each in expressions]
+    affinity = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    }
+    spec = {"containers": containers[:1], "affinity": affinity}
+    yield Heavy(
+        "pod of node terms: create", [post(f"{CORE}/pods", {"metadata": {"name": "terms"}, "spec": spec})]
+    )
+    term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": expressions[:3]}}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term] * 4_000}}
+    spec = {"containers": containers[:1], "affinity": near}
+    yield Heavy(
+        "pod of pod terms: create", [post(f"{CORE}/pods", {"metadata": {"name": "near"}, "spec": spec})]
+    )
+    tolerations = [{"key": f"k{n}", "operator": "Exists"} for n in range(9_000)]
+    spec = {"containers": containers[:1], "tolerations": tolerations}
+    yield Heavy(
+        "pod of tolerations: create", [post(f"{CORE}/pods", {"metadata": {"name": "t"}, "spec": spec})]
+    )
+
+
 def review_forms() -> Iterator[Heavy]:
     at = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
     attributes = {"verb": "get", "resource": "pods", "namespace": "default"}
@@ -334,6 +455,7 @@ PARTS: tuple[Callable[[], Iterator[Heavy]], ...] = (
     body_forms,
     query_forms,
     review_forms,
+    strategic_forms,
 )
 
 
@@ -378,12 +500,24 @@ def longest_of(path: Path) -> dict[str, float]:
 
 def longest_ms(server: Server, path: Path, form: Heavy) -> tuple[dict[str, float], list[int]]:
     """The longest pieces of the measured requests, by the requests that wait, and the codes."""
-    codes = [ask(server, sent)[0] for sent in form.before]
+    codes = [asked(server, sent) for sent in form.before]
     sleep(SETTLED_S)
     path.write_text("")
-    codes = [*codes[:3], *(ask(server, sent)[0] for sent in form.sent)]
+    codes = [*codes[:3], *(asked(server, sent) for sent in form.sent)]
     sleep(SETTLED_S)
     return longest_of(path), codes
+
+
+def asked(server: Server, sent: Sent) -> int:
+    """The code of the answer to one request; after a new definition, its kind is served."""
+    code, text = ask(server, sent)
+    if sent[:2] == ("POST", DEFINITIONS) and code == 201:
+        [plural] = re.findall(r'"names":\{"plural":"(\w+)"', text.decode())
+        until_s = monotonic() + SERVED_S
+        while ask(server, ("GET", place(plural), None, N.media_json))[0] != 200:
+            assert monotonic() < until_s, f"{plural} are not served"
+            sleep(0.05)
+    return code
 
 
 def main() -> int:

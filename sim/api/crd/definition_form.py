@@ -34,6 +34,7 @@ _ONE, _LISTS, _MAPS = (
     ("definitions", "patternProperties", "properties"),
 )
 _EITHER = ("additionalItems", "additionalProperties", "items")
+WITH_SCHEMAS = (*_ONE, *_LISTS, *_MAPS, *_EITHER, "dependencies")
 RULES = "x-kubernetes-validations"
 SERVICE_PORT = 443
 INTEGRAL_MAX = 10**21  # encoding/json writes larger floats with an exponent
@@ -187,7 +188,7 @@ def schemas_in(schema: Obj) -> Iterator[Obj]:
     while left:
         here = left.pop()
         yield here
-        for key in (*_ONE, *_LISTS, *_MAPS, *_EITHER, "dependencies"):
+        for key in () if here.keys().isdisjoint(WITH_SCHEMAS) else WITH_SCHEMAS:
             if here.get(key) is not None:
                 _below(key, here[key], left.append)
 

@@ -11,7 +11,6 @@ Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/schema/cel/{compilation,val
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sim.api.crd.cel import checker, syntax
@@ -22,11 +21,12 @@ from sim.api.crd.cel.types import BOOL, Type
 from sim.api.crd.cel.values import NO_OVERLOAD, value_or_error
 from sim.api.crd.definition_form import RULES
 from sim.api.crd.structural import Structural
+from sim.api.memo import IdentityMemo
 from sim.api.types import Json, Obj
 from sim.api.validation.errors import Errors, invalid
-from sim.pauses import spent
+from sim.pauses import paced, spent
 
-VALUE_US = 6  # of processor time, for a value with rules
+VALUE_US, RULE_US = 6, 300  # of processor time, for a value with rules, and to compile a rule
 BUDGET = 10_000_000  # of all rules of one object: RuntimeCELCostBudget
 _SELF, _OLD = "self", "oldSelf"
 _OUT = "validation failed due to running out of cost budget, no further validation rules will be run"
@@ -78,7 +78,8 @@ def compiled(schema: Structural, root: bool) -> tuple[Declared | None, list[Comp
         found = fields.get(owner, {}).get(name)
         return None if found is None else found.type
 
-    return kind, [_one(*rule, kind, variables, field) for rule in rules_in(schema.raw)]
+    rules = paced(rules_in(schema.raw), RULE_US)
+    return kind, [_one(*rule, kind, variables, field) for rule in rules]
 
 
 def _one(
@@ -112,7 +113,10 @@ def cardinality(kind: Declared) -> int:
 
 
 class Validator:
-    """The rules of a schema and of those below; None stands for a part without rules."""
+    """The rules of a schema and of those below; None stands for a part without rules.
+
+    count: of all its rules
+    """
 
     def __init__(self, schema: Structural, root: bool) -> None:
         self.schema = with_head(schema) if root else schema
@@ -124,11 +128,13 @@ class Validator:
         }
         self.rest = None if schema.rest is None else _below(schema.rest)
         self.items = None if schema.items is None else _below(schema.items)
+        parts = [each for each in (*self.fields.values(), self.rest, self.items) if each is not None]
+        self.count: int = len(self.rules) + sum(each.count for each in parts)
 
     @property
     def is_empty(self) -> bool:
         """Return True if there are no rules."""
-        return not (self.rules or self.fields or self.rest or self.items)
+        return not self.count
 
 
 def _is_reachable(name: str, schema: Structural) -> bool:
@@ -140,10 +146,20 @@ def _below(schema: Structural) -> Validator | None:
     return None if made.is_empty else made
 
 
-@lru_cache(maxsize=512)
+_validators: IdentityMemo[Validator] = IdentityMemo()
+
+
 def validator_of(schema: Structural) -> Validator | None:
-    """The rules for whole objects of a schema; None if it has none."""
-    made = Validator(schema, True)
+    """The rules for whole objects of a schema; None if it has none.
+
+    Work that rests does so whether the rules were compiled before or not.
+    """
+    made = _validators.get(schema)
+    if made is None:
+        made = _validators.put(Validator(schema, True), schema)
+    else:
+        for _ in range(made.count):
+            spent(RULE_US)
     return None if made.is_empty else made
 
 

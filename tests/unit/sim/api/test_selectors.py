@@ -1,9 +1,17 @@
 """Label and field selectors, against recorded refusals of upstream."""
 
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
 import pytest
 
+from sim.api import selectors
 from sim.api.scheme.scheme import Scheme
 from sim.api.selectors import (
+    FEW,
     NOTHING,
     SelectorError,
     format_selector,
@@ -115,3 +123,38 @@ def test_unsupported_field_selectors_are_refused_in_upstream_words(resource, tex
     with pytest.raises(SelectorError) as refused:
         parse_fields(SCHEME.resource(resource), text)
     assert str(refused.value) == message
+
+
+TEXTS = ("a{}", "!a{}", "a{} in (x,y,1)", "a{} notin (x,2)", "a{}!=y", "a{}=x", "a{}>0", "a{}<2")
+
+
+@pytest.mark.slow
+def test_many_requirements_match_as_one_after_the_other() -> None:
+    random = Random(1)
+    values = ("x", "y", "1", "2", "z")
+    found = Counter[bool]()
+    for _ in range(600):
+        kinds = random.choices(TEXTS, k=random.randint(FEW + 1, 2 * FEW))
+        some = random.sample(kinds, random.choice((1, 2)))
+        selector = parse_labels(",".join(random.choice(some).format(random.randrange(4)) for _ in kinds))
+        labels = {f"a{n}": random.choice(values) for n in range(4) if random.random() < 0.5}
+        matches = all(requirement.matches(labels) for requirement in selector.requirements)
+        assert selector.matches(labels) == matches
+        found[matches] += 1
+    assert min(found[True], found[False]) > 50
+
+
+def test_long_selector_takes_as_much_work_as_there_are_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = parse_labels(",".join(f"a{n}!=x" for n in range(1000)))
+    fields = parse_fields(PODS, ",".join(f"metadata.name!=x{n}" for n in range(1000)))
+    looks = Counter[str]()
+    allow = selectors._Bounds.allow
+
+    def counted(self: Any, have: str | None) -> bool:
+        looks["all"] += 1
+        return allow(self, have)
+
+    monkeypatch.setattr(selectors._Bounds, "allow", counted)
+    assert labels.matches({"a1": "y", "b": "x"})
+    assert fields.matches({"metadata": {"name": "x"}})
+    assert looks["all"] == 2

@@ -19,7 +19,10 @@ from sim.api.crd.definition_form import RULES, schemas_in
 from sim.api.crd.regexes import BadPattern, check_pattern
 from sim.api.types import Json, Obj
 from sim.api.validation.errors import Errors, FieldError, forbidden, invalid, required
+from sim.pauses import spent
 from sim.remembered import cached
+
+SCHEMA_US, PATTERN_US = 10, 70  # of processor time, for one schema, and for its pattern
 
 EMBEDDED, PRESERVE, INT_OR_STRING = (
     "x-kubernetes-embedded-resource",
@@ -104,6 +107,7 @@ def named(name: str) -> str:
 def _invariants(schema: Obj, level: Level, at: str, found: Errors) -> None:
     if len(found) >= ERRORS_MAX:
         return
+    spent(SCHEMA_US)
     properties = schema.get("properties") or {}
     found += _own(schema, properties, level, at)
     _values(schema, at, found)
@@ -194,6 +198,7 @@ def _values(schema: Obj, at: str, found: Errors) -> None:
 
 def _pattern(schema: Obj, at: str, found: Errors) -> None:
     pattern = schema.get("pattern")
+    spent(PATTERN_US if pattern else 0)
     if pattern and (problem := pattern_problem(pattern)):
         text = f"must be a valid regular expression, but isn't: {problem}"
         found.append(invalid(f"{at}.pattern", pattern, text))
@@ -212,6 +217,7 @@ def _nested(schema: Obj, at: str, found: Errors, is_int_or_string: bool = False)
     """Collect the errors of a schema inside of allOf, anyOf, oneOf or not."""
     if len(found) >= ERRORS_MAX:
         return
+    spent(SCHEMA_US)
     for key in ("anyOf", "allOf", "oneOf"):
         # The forms of an int-or-string are an exception at the outer level only; here each clause
         # is checked.
@@ -248,6 +254,7 @@ def _incomplete(nested: Obj, schema: Obj, at: str, below: str, found: Errors) ->
 def _incomplete_clause(nested: Obj, schema: Obj, at: str, below: str, found: Errors) -> None:
     if len(found) >= ERRORS_MAX:
         return
+    spent(SCHEMA_US)
     _incomplete(nested, schema, at, below, found)
     inner: list[tuple[str, Obj, Obj | None]] = []
     if nested.get("items") is not None:

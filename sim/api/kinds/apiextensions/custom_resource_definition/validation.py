@@ -30,7 +30,9 @@ from sim.api.validation import text
 from sim.api.validation.errors import Errors, forbidden, immutable, invalid, one_of, required
 from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
+from sim.pauses import paced
 
+VERSION_US = 20  # of processor time, for one version without its schema
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 SCOPES = ("Cluster", "Namespaced")
@@ -124,8 +126,10 @@ def _spec(spec: Obj) -> Errors:
     if spec.get("preserveUnknownFields") and _has_defaults(spec):
         detail = "must be false in order to use defaults in the schema"
         errors.append(invalid("spec.preserveUnknownFields", True, detail))
-    for i, version in enumerate(versions):
-        errors += _version(version, spec, f"spec.versions[{i}]")
+    per_version = any(version.get("subresources") is not None for version in versions)
+    for i, version in enumerate(paced(versions, VERSION_US)):
+        status = _has_status(version if per_version else spec)
+        errors += _version(version, status, f"spec.versions[{i}]")
     errors += _version_list(spec, versions)
     names = spec["names"]
     needed = ("plural", "singular", "kind", "listKind")
@@ -187,14 +191,12 @@ def _has_status(holder: Obj) -> bool:
     return (holder.get("subresources") or {}).get("status") is not None
 
 
-def _version(version: Obj, spec: Obj, at: str) -> Errors:
+def _version(version: Obj, status: bool, at: str) -> Errors:
     errors = _label(version["name"], f"{at}.name")
     warning = version.get("deprecationWarning")
     if warning is not None:
         problems = _deprecation(bool(version.get("deprecated")), warning)
         errors += [invalid(f"{at}.deprecationWarning", warning, problem) for problem in problems]
-    per_version = any(one.get("subresources") is not None for one in spec["versions"])
-    status = _has_status(version if per_version else spec)
     errors += schema_errors(version.get("schema"), status, f"{at}.schema")
     errors += _subresources(version.get("subresources"), f"{at}.subresources")
     return errors + _columns(version.get("additionalPrinterColumns"), f"{at}.additionalPrinterColumns")
