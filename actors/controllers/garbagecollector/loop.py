@@ -208,7 +208,7 @@ class GarbageCollector:
                 return
             had, has = before.get("ownerReferences") or (), after.get("ownerReferences") or ()
             if had is not has and had != has:
-                known = [ref["uid"] for ref in had]
+                known = {ref["uid"]: ref for ref in had}
                 self._owners_found(ident, new, [ref for ref in has if ref["uid"] not in known])
                 for ref in unblocked(had, has):
                     if (waiting := self._waiting.get(ref["uid"])) is not None:

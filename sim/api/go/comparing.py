@@ -17,9 +17,11 @@ from typing import Any
 
 from sim.api.go.internal import as_internal
 from sim.api.go.structures import Field, fields_of, underlying
+from sim.pauses import spent
 from sim.units import quantity_nano
 
 ABSENT: Any = object()  # in a map or list that the other side has it in
+NODE_US = 5  # of processor time, for a pair without those below
 LONG = 1_000  # items of two lists: of so many only those that differ are compared inside
 BUDGET = 4  # comparisons of a list for each of its items
 # Types that are compared as a whole, by a method.
@@ -71,6 +73,7 @@ class Node:
 
     def _descend(self) -> bool:
         """Compare what is inside; False if the pair is a leaf."""
+        spent(NODE_US)
         for node in _parts(self.kind, self.old, self.new) or ():
             self.below.append(node)
             self.same += node.same

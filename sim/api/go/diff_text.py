@@ -12,6 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from sim.pauses import spent
+
+RECORDS_US = 20  # of processor time, for one list of records without those below
 LINE_MAX = 80
 
 
@@ -74,6 +77,7 @@ def _expanded(text: Text, mark: str, depth: int) -> str:
         return text
     if isinstance(text, Wrap):
         return f"{text.prefix}{_expanded(text.value, mark, depth)}{text.suffix}"
+    spent(RECORDS_US)
     end = _indent(depth, mark)
     depth += 1
     if text and all(not (r.mark or r.key or r.comment) and isinstance(r.value, str) for r in text):

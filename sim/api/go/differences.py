@@ -13,9 +13,10 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from sim.api.go.comparing import ABSENT, Node, fields_with_values, form_of, is_zero, item_type
+from sim.api.go.comparing import ABSENT, NODE_US, Node, fields_with_values, form_of, is_zero, item_type
 from sim.api.go.diff_text import ELLIPSIS, NIL, Record, Text, Wrap, laid_out, size
 from sim.api.go.printing import QUANTITY, time_text
+from sim.pauses import spent
 from sim.units import go_quote, quantity_parts, quantity_text
 
 CONTEXT = 2  # equal records before and behind those that differ
@@ -66,6 +67,7 @@ def _typed(kind: str, text: Text, way: _Way) -> Text:
 
 def _pair(node: Node, way: _Way) -> Text:
     """A pair of values, or one side of it."""
+    spent(NODE_US)
     way = way._replace(words=1 if way.side == _SAME else max(3, way.words))
     if node.depth == 0:
         if way.side == _OLD:

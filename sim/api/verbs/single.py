@@ -80,6 +80,7 @@ from sim.api.verbs.call import (
 )
 from sim.api.verbs.versions import as_stored, registered_in, versions_of
 from sim.options.gates import STATIC_BAND, is_on
+from sim.pauses import spent, weight_us
 
 Transform = Callable[[Item], Obj]
 Record = tuple[Managed, ...]
@@ -594,6 +595,7 @@ def patch(call: Call) -> Steps:
             else:
                 problems = json_patch_problems(body)
                 out = json_patch(_with_record(item, body), body)
+            spent(us := weight_us(out))
         except PatchError as error:
             raise Refusal(error.code, error.reason, error.message, error.details) from None
         if out is item.obj and not problems and resource.kind not in raw_text.FIELDS:
@@ -604,7 +606,9 @@ def patch(call: Call) -> Steps:
             text = partial(printed_patch, item.obj) if strategic else partial(_document, call, item)
             shown = partial(text, body)
             wrong = restore_error(resource.schema, out) if strategic else ""
+            spent(us)
             out = conform(call, resource, out, Patched(shown, wrong, problems, strategic))
+            spent(us)
         if not resource.custom:
             merged_text = None if strategic else partial(patched_text, item.obj, body)
             out = raw_text.patched(resource.kind, out, item.obj, merged_text)
@@ -616,7 +620,9 @@ def patch(call: Call) -> Steps:
                 raise call.modified()
         elif not resource.behavior.strategy.unconditional:
             raise must_specify_revision(call)
-        return _defaulted(call, tidied(out, call.dry_run))
+        out = tidied(out, call.dry_run)
+        spent(us)
+        return _defaulted(call, out)
 
     return (yield from update_object(call, change))
 

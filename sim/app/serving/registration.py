@@ -24,7 +24,8 @@ async def wait_for_nodes(cluster: Cluster, signals: AsyncIterator[int]) -> bool:
 
     signals: those that end the server; the first is taken
     """
-    missing = [name for name in cluster.nodes if cluster.get("nodes", name) is None]
+    store, key = cluster.storage.store, cluster.scheme.key  # perhaps no API server runs
+    missing = [name for name in cluster.nodes if store.get(key("nodes", "", name)) is None]
     if not missing:
         return True
     registered, is_ended = trio.Event(), False

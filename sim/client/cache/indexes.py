@@ -66,7 +66,8 @@ class Index:
         """Move an object to its new values after a change of its indexed part."""
         gone, come = self._fn(old), self._fn(new)
         if gone != come:
-            self._drop(key, [value for value in gone if value not in come])
+            kept = frozenset(come)
+            self._drop(key, [value for value in gone if value not in kept])
             for value in come:
                 self.keys.setdefault(value, {})[key] = None
 

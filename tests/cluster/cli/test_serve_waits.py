@@ -53,6 +53,13 @@ async def test_wait_ends_when_all_nodes_are_registered() -> None:
         assert await wait_for_nodes(cluster, Signals())  # without a wait
 
 
+async def test_wait_for_nodes_needs_no_api_server() -> None:
+    async with Cluster(nodes=1) as cluster:
+        await cluster.run_until("60s")
+        cluster.supervisor["apiserver-0"].crash()
+        assert await wait_for_nodes(cluster, Signals())
+
+
 async def test_wait_for_nodes_ends_with_a_signal() -> None:
     async with Cluster(nodes=1) as cluster:  # virtual time does not pass
         assert not await wait_for_nodes(cluster, Signals(signal.SIGINT))

@@ -26,6 +26,7 @@ from sim.api.validation.errors import Errors, forbidden, invalid, required, unsu
 from sim.api.validation.metadata import label_selector, object_meta, object_meta_update
 from sim.ident import Names
 from sim.options.gates import POLICY_STATUS, is_on
+from sim.pauses import paced
 
 
 def _fill_defaults(obj: Obj) -> Obj:
@@ -55,6 +56,9 @@ def _validate_update(new: Obj, old: Obj) -> Errors:
     return errors + _spec_errors(new.get("spec") or {})
 
 
+PEER_US = 25  # of processor time, for one peer
+
+
 def _spec_errors(spec: Obj) -> Errors:
     errors = label_selector(spec.get("podSelector"), "spec.podSelector")
     for field, peers in (("ingress", "from"), ("egress", "to")):
@@ -62,7 +66,7 @@ def _spec_errors(spec: Obj) -> Errors:
             at = f"spec.{field}[{i}]"
             for j, port in enumerate(rule.get("ports") or ()):
                 errors += _port_errors(port, f"{at}.ports[{j}]")
-            for j, peer in enumerate(rule.get(peers) or ()):
+            for j, peer in enumerate(paced(rule.get(peers) or (), PEER_US)):
                 errors += _peer_errors(peer, f"{at}.{peers}[{j}]")
     types = spec.get("policyTypes") or ()
     if len(types) > len(POLICY_TYPES):
