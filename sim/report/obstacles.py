@@ -69,7 +69,9 @@ class Obstacles:
         return same[0] if same else None
 
     def failure(self, write: Record, changes: Iterable[Mapping[str, object]]) -> Record | None:
-        """The last failure of an operation before the write that shows the success of all."""
+        """The last failure of an operation before the write that shows the success of all; that a
+        driver was waited for only if it was noted twice.
+        """
         path = path_of(write.values["key"])
         if not any((each["what"], str(each["after"])) in RELIEFS for each in changes):
             return None
@@ -78,7 +80,8 @@ class Obstacles:
         )
         known = [record for each in self._with_claims(path) for record in self._of.get(each, ())]
         failed = [r for r in known if r.values.get("what") == FAILS and begun < r.ident < write.ident]
-        return max(failed, key=_weight, default=None)
+        found = max(failed, key=_weight, default=None)
+        return None if found is None or (len(failed) == 1 and not _weight(found)[0]) else found
 
     def end_of(self, refused: Record, write: Record) -> Record | None:
         """The last step, or end of a step, between a refusal and the success."""
