@@ -17,7 +17,6 @@ from actors.users.admin import (
     SeizeLease,
     Taint,
 )
-from actors.users.draws import Drawn
 from actors.users.load import Load, LoadSpec
 
 __all__ = [
@@ -27,7 +26,6 @@ __all__ = [
     "Cordon",
     "DeleteAll",
     "Drain",
-    "Drawn",
     "EvictAll",
     "Load",
     "LoadSpec",

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from actors.users.draws import Drawn
 from actors.users.load import Load, LoadSpec
 from sim.api.objects import controller_of, is_deleting
 from sim.api.schema.resource import Resource
@@ -26,6 +25,7 @@ from sim.api.types import INTERNAL_SERVER_ERROR, TOO_MANY_REQUESTS, Reply
 from sim.client import Client
 from sim.ident import Names
 from sim.kernel import Context, Kernel
+from sim.kernel.streams import Drawn
 from sim.units import MS, SECOND, format_duration, format_micro_time
 
 Obj = Mapping[str, Any]

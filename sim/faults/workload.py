@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -12,7 +12,9 @@ from sim.faults.shared.context import Context
 from sim.faults.shared.kinds import Ends, Fault, Imposed, Stage
 from sim.faults.shared.ledger import Aspect, Ledger
 from sim.faults.shared.parameters import Amount, Nodes, Strict
+from sim.faults.shared.picks import PickObjects, checked_pick, drawn
 
+ENDED = ("Succeeded", "Failed")
 _ExitCode = Annotated[int, Meta(ge=0, le=255)]
 
 
@@ -34,6 +36,7 @@ class Workload(Strict):
     image: Annotated[str, Meta(description="Image of the containers.")] = ""
     container: Annotated[str, Meta(description="Name of the containers.")] = ""
     nodes: Annotated[Nodes | UnsetType, Meta(description="Only on these nodes; default everywhere.")] = UNSET
+    pick: PickObjects = UNSET
     exit_after: Annotated[str | UnsetType, Meta(description="The program ends so long after its start.")] = (
         UNSET
     )
@@ -101,24 +104,45 @@ class Behave(Imposed):
     log_rate: int | None = None
     cpu_milli: int | None = None
     load_milli: int | None = None
+    pick: str | None = None
     picked: ClassVar[str] = "nodes"
 
     def impose(self, stage: Stage, step: str) -> None:
         """Containers behave so on each node; those that run already change too."""
+        override = self._override(stage)
+        if (draw := drawn(self.pick or "", step)) is not None:
+            pods = self._running(stage, override)
+            chosen = draw.of(sorted(pods), stage.cluster.kernel.stream(draw.stream))
+            override = self._override(stage, frozenset(pods[key] for key in chosen))
+        for node in self.nodes:
+            stage.faults.impose(step, node, "behaviour", override)
+
+    def _override(self, stage: Stage, uids: Collection[str] | None = None) -> Any:
+        """The change of the behaviour.  uids: of the pods, if some are drawn"""
         kernel = stage.cluster.kernel
-        override = stage.cluster.container_override(
+        return stage.cluster.container_override(
             self._changes(),
             namespace=self.namespace,
             labels=self.labels,
             pod_prefix=self.prefix,
             image=self.image,
             container=self.container,
+            uids=uids,
             pull_error=self.pull_error or "",
             record=kernel.cause,
             since_us=kernel.now_us,
         )
-        for node in self.nodes:
-            stage.faults.impose(step, node, "behaviour", override)
+
+    def _running(self, stage: Stage, override: Any) -> dict[str, str]:
+        """The uids of the pods on the nodes that the fault covers and that have not ended, by key."""
+        found = {}
+        for item in (change.item for change in stage.cluster.present(("pods",))):
+            spec, ended = item.obj["spec"], (item.obj.get("status") or {}).get("phase") in ENDED
+            if spec.get("nodeName") in self.nodes and not ended:
+                names = [container["name"] for container in spec["containers"]]
+                if any(override.covers(item.obj, name, False) for name in names):
+                    found[item.key] = item.obj["metadata"]["uid"]
+        return found
 
     def _changes(self) -> dict[str, Any]:
         """The changes in the terms of `actors.node.runtime.profile.ContainerBehaviour`."""
@@ -156,6 +180,7 @@ def _check(context: Context, given: Workload) -> Behave:
         prefix=prefix,
         image=given.image,
         container=given.container,
+        pick=checked_pick(context, given.pick) or None,
         **changes,
     )
 
@@ -200,7 +225,7 @@ def _check_changes(context: Context, given: Workload, changes: Mapping[str, Any]
         )
     if changes["exit_code"] is not None and changes["exit_after_us"] is None:
         raise context.error("exitCode", "'exitCode' has no effect without 'exitAfter'")
-    narrowed = given.namespace or given.selector or given.name or given.container
+    narrowed = given.namespace or given.selector or given.name or given.container or given.pick is not UNSET
     if changes["pull_error"] is not None and (not given.image or narrowed):
         raise context.error("pullError", "an image fails for every pod", "give 'image' and no pods")
     for key, shown in (("start_error", "startError"), ("pull_error", "pullError")):
@@ -226,7 +251,8 @@ if it is a server, and is ignored by a shell, `sleep` or `tail` that is process 
 period; such programs are listed in `actors/node/runtime/programs.toml`. Without a step a probe fails whose command fails (`false`, or
 `cat` of a file in `/tmp` that the container's script has not made), or whose port no container declares and no known image
 opens. The pods are chosen by namespace, selector,
-name, image, container and nodes; init containers only by their image or their name. Logs are rotated by the flags
+name, image, container and nodes; init containers only by their image or their name. With `pick` some of the pods that run
+at that time are drawn; others, and pods in the place of theirs, behave as before. Logs are rotated by the flags
 `container-log-max-size` and `container-log-max-files`. `cpu` and `load` need `cluster.metrics`.""",
     example="""
 - {at: 2m, workload: {selector: app=web, exitAfter: 5s, exitCode: 1}, for: 5m}                      # crash loops
@@ -236,6 +262,7 @@ name, image, container and nodes; init containers only by their image or their n
 - {at: 2m, workload: {selector: app=web, logRate: 200Mi}, for: 10m}
 - {at: 2m, workload: {selector: app=web, load: 3, cpu: 20m}}      # 3 CPUs among all ready pods, 20m each
 - {at: 2m, workload: {selector: app=web, startError: "no such file", nodes: {zone: a}}, for: 1m}
+- {at: 2m, workload: {selector: app=web, pick: 50%, ready: false}, for: 5m}                         # half of the pods
 - {at: 2m, workload: {image: "r/web:1", pullError: "manifest unknown"}, for: 5m}""",
     aspects=(Aspect("behaviour", _settle),),
     words={("unready", True): "not ready", ("unready", False): "ready", ("stop_us", -1): "never stops"},

@@ -426,7 +426,13 @@ def _write(values: Values) -> str:
         return f"binds {what}"
     if sub == "eviction":
         return f"evicts {what}"
-    verbs = {"create": "creates", "update": "updates", "patch": "patches", "delete": "deletes", "get": "reads"}
+    verbs = {
+        "create": "creates",
+        "update": "updates",
+        "patch": "patches",
+        "delete": "deletes",
+        "get": "reads",
+    }
     verbs |= {"list": "lists", "watch": "watches"}
     return f"{verbs.get(verb, verb)} {f'the {sub} of ' if sub else ''}{what}"
 

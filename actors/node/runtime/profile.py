@@ -10,7 +10,7 @@ Differs  upstream runs real programs; here a container's behaviour is a value, c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -111,6 +111,7 @@ class Override:
     Init containers are covered only through their name or their image.
 
     claim: the key of a claim that the container mounts for writing
+    uids: of the pods; None: all
     pull_error: the image is absent and a pull of it fails with this error
     record, since_us: the trace record of the fault, and when it began
     """
@@ -122,6 +123,7 @@ class Override:
     image: str = ""
     container: str = ""
     claim: str = ""
+    uids: Collection[str] | None = None
     pull_error: str = ""
     record: int = 0
     since_us: int = 0
@@ -133,6 +135,8 @@ class Override:
 
     def covers(self, pod: Obj, container: str, init: bool) -> bool:
         """True if the fault covers this container of the pod."""
+        if self.uids is not None and pod["metadata"]["uid"] not in self.uids:
+            return False
         if self.claim:
             return _writes_to(self.claim, pod, container, init)
         if init and not self.image and self.container != container:

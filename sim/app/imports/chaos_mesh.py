@@ -2,9 +2,7 @@
 
 Mirrors  chaos-mesh api/v1alpha1: {podchaos,networkchaos,timechaos,stresschaos,schedule}_types.go
          (fields and actions), selector.go (modes).
-Differs  a mode that selects some of the pods is `pick` of a delete, and has no counterpart where a
-         step changes how programs behave; the pods of an experiment are those of a Deployment that
-         takes their place.
+Differs  the pods of an experiment are those of a Deployment that takes their place.
 """
 
 from __future__ import annotations
@@ -109,26 +107,18 @@ def _pick(spec: Value) -> Value:
     raise NoCounterpart(f"the mode {mode} with the value {value!r}")
 
 
-def _without_pick(into: Experiments, spec: Value) -> None:
-    """Note that a step acts on all pods, where a mode selects some of them."""
-    if (mode := spec.get("mode", "all")) != "all":
-        what = "where programs behave differently: the steps act on all pods that are selected"
-        into.note(f"the mode {mode} has no counterpart {what}")
-
-
 def _lasts(spec: Value) -> str:
     """For how long an experiment lasts; without a duration until it is deleted, here ten minutes."""
     return go_duration(spec["duration"]) if spec.get("duration") else "10m"
 
 
 def _pod(into: Experiments, name: str, spec: Value, namespace: str, when: Value) -> None:
-    pods, action = _target(into, spec, namespace), spec.get("action")
+    pods, action = {**_target(into, spec, namespace), **_pick(spec)}, spec.get("action")
     if action == "pod-kill":
         grace = int(spec.get("gracePeriod") or 0)
-        action = {"resource": "pods", **pods, **_pick(spec), "gracePeriodSeconds": grace}
+        action = {"resource": "pods", **pods, "gracePeriodSeconds": grace}
         into.add(name, {"delete": action}, **when)
         return
-    _without_pick(into, spec)
     if action == "pod-failure":
         into.add(name, {"workload": {**pods, "ready": False}}, _lasts(spec), **when)
         into.note("pod-failure: the pods are unready, and their containers are not replaced")
@@ -187,8 +177,7 @@ def _time(into: Experiments, name: str, spec: Value, namespace: str, when: Value
 
 def _stress(into: Experiments, name: str, spec: Value, namespace: str, when: Value) -> None:
     stressors = spec.get("stressors") or {}
-    pods, effect = _target(into, spec, namespace), {}
-    _without_pick(into, spec)
+    pods, effect = {**_target(into, spec, namespace), **_pick(spec)}, {}
     if memory := stressors.get("memory"):
         size = str(memory.get("size", ""))
         if not re.fullmatch(r"\d+(\.\d+)?[KMGkmg]i?B?", size):

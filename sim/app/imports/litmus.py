@@ -104,10 +104,14 @@ def _experiment(into: Experiments, given: _Given) -> None:
 
 
 def _pods(into: Experiments, given: _Given) -> Value:
+    """The pods of an experiment, of which some are drawn: one at least, as Litmus does."""
     into.stand_in(given.namespace, given.labels)
+    share = given.number("PODS_AFFECTED_PERC", 0)
+    pick: int | str = f"{min(share, 100):g}%" if share >= 1 else 1
     return {
         **({"namespace": given.namespace} if given.namespace else {}),
         "selector": selector_of(given.labels),
+        "pick": pick,
     }
 
 
@@ -118,9 +122,7 @@ def _nodes(into: Experiments, given: _Given) -> Value:
 
 
 def _pod_delete(into: Experiments, given: _Given) -> None:
-    share = given.number("PODS_AFFECTED_PERC", 0)
-    pick: int | str = f"{min(share, 100):g}%" if share >= 1 else 1  # as Litmus: one pod at least
-    action: Value = {"resource": "pods", **_pods(into, given), "pick": pick}
+    action: Value = {"resource": "pods", **_pods(into, given)}
     if given.env.get("FORCE", "true").lower() == "true":
         action["gracePeriodSeconds"] = 0
     every = f"{given.number('CHAOS_INTERVAL', 10):g}s"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sim.api.store import Change
 from sim.kernel import Kernel, Supervisor
 from sim.options.storage_drivers import StorageDrivers
 
@@ -79,6 +80,10 @@ class Target(Protocol):
         """Remove all history but that of the latest time."""
         ...
 
+    def present(self, resources: Sequence[str]) -> Iterator[Change]:
+        """The stored objects, as commits."""
+        ...
+
     def container_override(
         self,
         changes: Mapping[str, Any],
@@ -88,6 +93,7 @@ class Target(Protocol):
         image: str = "",
         container: str = "",
         claim: str = "",
+        uids: Collection[str] | None = None,
         pull_error: str = "",
         record: int = 0,
         since_us: int = 0,

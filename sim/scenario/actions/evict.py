@@ -10,8 +10,8 @@ from msgspec import UNSET, Meta, UnsetType
 from actors.users import EvictAll
 from sim.faults.shared.kinds import Action, Stage, StepKind
 from sim.faults.shared.parameters import Strict
+from sim.faults.shared.picks import PickObjects, checked_pick, drawn
 from sim.scenario.actions.context import UserContext, one_or_matching
-from sim.scenario.actions.drawn import PickObjects, checked_pick, drawn
 
 
 class Evict(Strict):

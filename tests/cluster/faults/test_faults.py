@@ -97,6 +97,13 @@ CASES: dict[str, tuple[list[Any], list[Any], dict[str, Any]]] = {
          {"name": "nothing restarts", "never": {"event": "Killing"}}],
         {"objects": [PROBED]},
     ),
+    "probe failures of some": (
+        [step("workload", {"selector": "app=web", "pick": 2, "ready": False}, **{"for": "60s"})],
+        [within(f"{READY}=4", "5s", "12s"),
+         {"name": "the others stay", "never": f"{READY}=3", "after": "it"},
+         {"name": "back", "when": f"{READY}=6", "within": ["0s", "7s"], "after": "end of it"}],
+        {"objects": [PROBED]},
+    ),
     "an image that cannot be pulled": (
         [step("workload", {"image": "r/web:1", "pullError": "manifest unknown"}, **{"for": "60s"}), MORE],
         [{"name": "the others wait", "when": {"event": "Failed"}, "within": ["0s", "3s"], "after": "more"},

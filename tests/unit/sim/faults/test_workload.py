@@ -54,3 +54,8 @@ def test_workload_step_with_stop_and_on_term_is_refused(tmp_path: Path) -> None:
 def test_time_after_sigterm_that_is_no_duration_is_refused_with_its_place(tmp_path: Path, after: str) -> None:
     with pytest.raises(InputError, match=r"s\.yaml:6"):
         behave(tmp_path, f"onTerm: {{after: {after!r}}}")
+
+
+def test_pick_of_an_image_that_cannot_be_pulled_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="an image fails for every pod"):
+        behave(tmp_path, "image: r/web:1, pick: 1, pullError: gone")

@@ -74,9 +74,18 @@ def test_mode_without_its_value_makes_no_step() -> None:
     assert any("the mode fixed with the value ''" in note for note in found.notes)
 
 
-def test_mode_of_a_share_of_programs_is_noted() -> None:
-    found = chaos("PodChaos", action="pod-failure", mode="one", selector=WEB, duration="30s")
-    assert any("the mode one has no counterpart" in note for note in found.notes)
+@pytest.mark.parametrize(
+    ("kind", "spec", "effect"),
+    [
+        ("PodChaos", {"action": "pod-failure"}, {"ready": False}),
+        ("StressChaos", {"stressors": {"memory": {"workers": 1, "size": "256MB"}}}, {"memory": "256Mi"}),
+        ("PodChaos", {"action": "container-kill"}, {"exitAfter": "0s", "exitCode": 137}),
+    ],
+)
+def test_mode_of_an_experiment_on_programs_becomes_a_draw(kind: str, spec: Value, effect: Value) -> None:
+    found = chaos(kind, **spec, mode="fixed-percent", value="40", selector=WEB, duration="30s")
+    assert found.steps[0]["workload"] == {"selector": "app=web", "pick": "40%", **effect}
+    assert not any("mode" in note for note in found.notes)
 
 
 def test_pod_delete_of_litmus_takes_its_share_of_the_pods() -> None:

@@ -1,4 +1,4 @@
-"""The parameter `pick` of actions on the objects that a selector matches."""
+"""The parameter `pick` of actions on objects: how many of them are drawn."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated
 
 from msgspec import Meta, UnsetType
 
-from actors.users import Drawn
 from sim.faults.shared.context import Context
 from sim.faults.shared.parameters import Pick
+from sim.kernel.streams import Drawn
 
 PickObjects = Annotated[
     Pick | str | UnsetType,
@@ -22,8 +22,10 @@ _SHARE = re.compile(r"(\d{1,3})%(?:\.\.(\d{1,3})%)?")
 _ALL = 100
 
 
-def checked_pick(context: Context, given: int | str | UnsetType, selector: str) -> str:
-    """The parameter as text; "" if it is not given.  Raises InputError."""
+def checked_pick(context: Context, given: int | str | UnsetType, selector: str = "given") -> str:
+    """The parameter as text; "" if it is not given.  Raises InputError, also if a name is given in
+    place of a selector.
+    """
     if isinstance(given, UnsetType):
         return ""
     if not selector:
