@@ -75,6 +75,8 @@ def select(scheme: Scheme, call: Call) -> Selection:
         fields = selectors.parse_fields(call.resource, field_text)
     except selectors.SelectorError as error:
         raise bad_request(str(error)) from None
+    if labels.empty and fields.empty:
+        return EVERYTHING
     name = fields.exact("metadata.name") or ""
     namespace = request.namespace or fields.exact("metadata.namespace") or ""
     key = (

@@ -17,7 +17,7 @@ from sim.api.go.comparing import ABSENT, NODE_US, Node, fields_with_values, form
 from sim.api.go.diff_text import ELLIPSIS, NIL, Record, Text, Wrap, laid_out, size
 from sim.api.go.printing import QUANTITY, time_text
 from sim.pauses import spent
-from sim.units import go_quote, quantity_parts, quantity_text
+from sim.units import NANO_PER_MILLI, go_quote, quantity_nano, quantity_parts, quantity_text
 
 CONTEXT = 2  # equal records before and behind those that differ
 ROW_MAX = 500  # upstream has no bound, and needs seconds for 20,000
@@ -25,6 +25,7 @@ PRESETS = 6  # more and more words, while both sides look alike
 WORDS_MAX = 16
 _BOTH, _SAME, _OLD, _NEW = "", " ", "-", "+"  # what is shown of a pair
 _EMIT, _ELIDE, _AUTO = range(3)  # whether a value is shown with its type
+DECIMAL = "resource.infDecAmount"
 _QUOTED_NAMES = ("core.ResourceName",)  # names with a method String
 _STATES = ("identical", "removed", "inserted", "modified")
 
@@ -231,8 +232,12 @@ def _members(kind: str, form: str, value: Any) -> list[tuple[str, str, Any]]:
 
 
 def _quantity(value: Any) -> list[tuple[str, str, Any]]:
-    whole, scale, text, style = quantity_parts(0 if value is None else value)
-    amount = {"value": whole, "scale": scale or 0}
+    given = 0 if value is None else value
+    whole, scale, text, style = quantity_parts(given)
+    if scale is None:
+        milli = -(-quantity_nano(given) // NANO_PER_MILLI)  # defaults round it, which drops its text
+        return [("d", DECIMAL, f"{milli // 1000}.{milli % 1000:03}"), ("Format", "string", style)]
+    amount = {"value": whole, "scale": scale}
     return [("i", "resource.int64Amount", amount), ("s", "string", text), ("Format", "string", style)]
 
 
@@ -270,7 +275,30 @@ def _by_method(kind: str, value: Any) -> str | None:
         return quantity_text(value)
     if kind == "*intstr.IntOrString":
         return str(value)
+    if kind == DECIMAL:
+        return str(value)
+    if kind == "*core.PersistentVolumeClaimTemplate":
+        return _metadata_text(value.get("metadata") or {})
     return _selector_text(value) if kind == "*v1.LabelSelector" else None
+
+
+def _metadata_text(metadata: Any) -> str:
+    """Metadata of a template by the method String that is generated for them."""
+    fields = ("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion")
+    named = ("Name", "GenerateName", "Namespace", "SelfLink", "UID", "ResourceVersion")
+    texts = "".join(f"{go}:{metadata.get(key, '')}," for go, key in zip(named, fields, strict=True))
+    maps = "".join(
+        f"{key.title()}:map[string]string{{"
+        + "".join(f"{name}: {value}," for name, value in sorted((metadata.get(key) or {}).items()))
+        + "},"
+        for key in ("labels", "annotations")
+    )
+    return (
+        f"&ObjectMeta{{{texts}Generation:{metadata.get('generation', 0)},"
+        "CreationTimestamp:0001-01-01 00:00:00 +0000 UTC,DeletionTimestamp:<nil>,"
+        f"DeletionGracePeriodSeconds:nil,{maps}OwnerReferences:[]OwnerReference{{}},"
+        f"Finalizers:[{' '.join(metadata.get('finalizers') or ())}],ManagedFields:[]ManagedFieldsEntry{{}},}}"
+    )
 
 
 def _selector_text(selector: Any) -> str:

@@ -22,7 +22,7 @@ from sim.units import go_quote, quantity_parts
 
 ANY = "interface {}"  # the type of a value without a type of its own
 # Types that many rules show.
-QUANTITY, INT_OR_STRING = "resource.Quantity", "intstr.IntOrString"
+QUANTITY, INT_OR_STRING, TIME = "resource.Quantity", "intstr.IntOrString", "v1.Time"
 LABEL_SELECTOR, STRING_MAP = "*v1.LabelSelector", "map[string]string"
 ADDRESS = "0xc000000000"
 FIXED_DIGITS = 6  # a float64 with an exponent from this on is printed with it
@@ -75,7 +75,7 @@ def shown(kind: str, value: Any) -> str:
         if value is None:
             return '"null"'
         kind = kind.removeprefix("*")
-    if kind in ("v1.Time", "v1.MicroTime"):
+    if kind in (TIME, "v1.MicroTime"):
         return time_text(value or _NO_TIME)
     return value if kind == _NAME else go_syntax(kind, value)
 
@@ -187,7 +187,7 @@ _SPECIAL: dict[str, Callable[[Any], str]] = {
     "[]byte": _nested_bytes,
     QUANTITY: _quantity,
     INT_OR_STRING: _int_or_string,
-    "v1.Time": _time,
+    TIME: _time,
     "v1.MicroTime": _time,
     "*v1.Time": _time_pointer,
     "*v1.MicroTime": _time_pointer,

@@ -34,6 +34,7 @@ _CHECKED_AGAIN = (
     "annotations",
     "ownerReferences",
     "finalizers",
+    "generateName",
     "name",
     "namespace",
     "generation",

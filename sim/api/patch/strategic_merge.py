@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim import remembered
+from sim.api.go.order import field_places
 from sim.api.go.printing import go_float
 from sim.api.patch.json_patches import GENERIC_REFUSAL, PatchError, bad_patch
 from sim.api.schema.field_schemas import SchemaNode
@@ -460,7 +461,9 @@ def restore_error(node: SchemaNode, value: Json) -> str:
         texts = node.values is not None and node.values.type == "string" and not node.properties
         if texts and {str}.issuperset(map(type, value.values())):
             return ""
-        below = ((node.properties.get(key) or node.values, item) for key, item in value.items())
+        places = field_places(node.name) if node.properties else {}
+        keys = sorted(value, key=lambda key: places.get(key, len(places)))  # a struct is filled in its order
+        below = ((node.properties.get(key) or node.values, value[key]) for key in keys)
         return next((e for n, v in below if n is not None and (e := restore_error(n, v))), "")
     if kind == "array":
         if not isinstance(value, list):

@@ -26,6 +26,7 @@ from sim.api.auth.chain import UserRules
 from sim.api.auth.web_tokens import Sign, digest_token
 from sim.api.counting import Counting, uncounted
 from sim.api.kinds.core.component_status import Probed
+from sim.api.objects import with_metadata
 from sim.api.ownership.managed import Writer
 from sim.api.refusals import Refusal, bad_request, internal
 from sim.api.schema import field_validation as fieldvalidation
@@ -430,6 +431,37 @@ def check_namespace(metadata: Obj, request: Request) -> None:
 _OF_SYSTEM = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
+_REPEATED = (
+    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may reject "
+    "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
+)
+
+
+def once_owned(call: Call, obj: Obj, again: bool = False) -> Obj:
+    """The object without repeated owner references; the reply warns about them (rest.go).
+
+    again: True if the object has already passed admission
+    """
+    owners = (obj.get("metadata") or {}).get("ownerReferences")
+    if not owners or len(owners) == 1:
+        return obj
+    kept: dict[frozenset[tuple[str, Json]], Obj] = {}
+    repeated: list[str] = []
+    for owner in owners:
+        key = frozenset(owner.items())
+        if key in kept:
+            repeated.append(owner.get("uid", ""))
+        else:
+            kept[key] = owner
+    if not repeated:
+        return obj
+    when = " after mutating admission happens" if again else ""
+    text = _REPEATED.format(when, ", ".join(repeated))
+    if text not in call.warnings:
+        call.warnings.append(text)
+    return with_metadata(obj, ownerReferences=list(kept.values()))
+
+
 def received_metadata(call: Call, obj: Obj) -> Obj:
     """The metadata of the object in a POST that is not stored: without the fields that only the
     server may set, in the namespace of the request.
@@ -437,7 +469,8 @@ def received_metadata(call: Call, obj: Obj) -> Obj:
     Mirrors apiserver pkg/registry/rest/meta.go: WipeObjectMetaSystemFields and
     EnsureObjectNamespaceMatchesRequestNamespace, which drops the namespace of what has none.
     """
-    metadata = {key: value for key, value in any_of(obj.get("metadata")).items() if key not in _OF_SYSTEM}
+    given = any_of(once_owned(call, obj).get("metadata"))
+    metadata = {key: value for key, value in given.items() if key not in _OF_SYSTEM}
     if not call.resource.namespaced:
         metadata.pop("namespace", None)
         return metadata

@@ -31,7 +31,7 @@ def review_access(call: Call) -> Steps:
     obj = yield from admitted(call, _decoded(call))
     spec = obj.get("spec") or {}
     record = managed.on_create(call.resource.schema, obj, call.writer())
-    metadata = {**obj["metadata"], "managedFields": managed.render(record, obj)}
+    metadata = {**obj["metadata"], **({"managedFields": managed.render(record, obj)} if record else {})}
     errors = errors_of(call.resource.plural, {**obj, "metadata": metadata})
     if errors:
         raise Refusal.of(status.invalid(call.resource.group, "", "", errors))

@@ -73,6 +73,7 @@ from sim.api.verbs.call import (
     check_size,
     found,
     mutated,
+    once_owned,
     parse_revision,
     read_patch,
     rest,
@@ -154,7 +155,7 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     """
     registry, resource, request = call.registry, call.resource, call.request
     names = registry.names
-    obj = _once_owned(call, {**obj, "metadata": _given_metadata(call, obj)})
+    obj = once_owned(call, {**obj, "metadata": _given_metadata(call, obj)})
     obj = registry.rules.defaults(resource, obj, call.subresource)
     obj = resource.behavior.strategy.fill_named(obj, names)
     if record is None:
@@ -167,14 +168,14 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     if resource.rule in escalation.GUARDED:
         yield from escalation.confirm(call, obj, None)
     metadata = {**obj["metadata"], "uid": new_uid(registry.bits), "creationTimestamp": call.now_text}
-    base = metadata.get("generateName", "")
+    base, given_name = metadata.get("generateName", ""), metadata.get("name", "")
     if not metadata.get("name") and resource.behavior.strategy.named_by_uid:
         metadata["name"] = new_uid(registry.bits)
     elif not metadata.get("name") and base:
         metadata["name"] = generated_name(base, registry.bits)
     obj = {**obj, "metadata": metadata}
     if resource.behavior.allocate is not None:
-        obj = yield from _allocated(call, resource.behavior.allocate, obj, None)
+        obj = yield from _allocated(call, resource.behavior.allocate, obj, None, given_name)
     obj = _stamped(call, for_create(resource, obj, names, registry.gates), None)
     yield from rest(call)
     registry.rules.valid(call, obj, None)
@@ -207,37 +208,6 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
             return Reply(201, item=item, warnings=tuple(call.warnings))
         existing = found((yield Get(key)))
     raise call.already_exists(name, existing, bool(base))
-
-
-_REPEATED = (
-    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may reject "
-    "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
-)
-
-
-def _once_owned(call: Call, obj: Obj, again: bool = False) -> Obj:
-    """The object without repeated owner references; the reply warns about them (rest.go).
-
-    again: True if the object has already passed admission
-    """
-    owners = (obj.get("metadata") or {}).get("ownerReferences")
-    if not owners or len(owners) == 1:
-        return obj
-    kept: dict[frozenset[tuple[str, Json]], Obj] = {}
-    repeated: list[str] = []
-    for owner in owners:
-        key = frozenset(owner.items())
-        if key in kept:
-            repeated.append(owner.get("uid", ""))
-        else:
-            kept[key] = owner
-    if not repeated:
-        return obj
-    when = " after mutating admission happens" if again else ""
-    text = _REPEATED.format(when, ", ".join(repeated))
-    if text not in call.warnings:
-        call.warnings.append(text)
-    return with_metadata(obj, ownerReferences=list(kept.values()))
 
 
 _EMPTIED = ("labels", "annotations", "finalizers", "ownerReferences")
@@ -280,8 +250,13 @@ def _stamped(call: Call, obj: Obj, old: Obj | None) -> Obj:
     return obj if stamp is None else stamp(obj, old, call.request.user, call.now_text)
 
 
-def _allocated(call: Call, allocate: Allocate, obj: Obj, old: Obj | None) -> Generator[Op, Answer, Obj]:
-    """The object with the addresses and ports that its kind allocates."""
+def _allocated(
+    call: Call, allocate: Allocate, obj: Obj, old: Obj | None, name: str
+) -> Generator[Op, Answer, Obj]:
+    """The object with the addresses and ports that its kind allocates.
+
+    name: as a refusal has it: upstream allocates before it generates a name
+    """
     registry = call.registry
     try:
         band = is_on(registry.gates, STATIC_BAND)
@@ -294,7 +269,7 @@ def _allocated(call: Call, allocate: Allocate, obj: Obj, old: Obj | None) -> Gen
             raise internal(refusal.failure) from None
         if refusal.failure:
             raise Refusal.of(status.internal_error(refusal.failure)) from None
-        raise call.invalid(obj["metadata"].get("name", ""), refusal.causes) from None
+        raise call.invalid(name, refusal.causes) from None
 
 
 # --- update ---------------------------------------------------------------------------------------
@@ -310,7 +285,7 @@ def update(call: Call) -> Steps:
     revision, uid = metadata.get("resourceVersion", ""), metadata.get("uid", "")
     parse_revision(revision)
     strategy = call.resource.behavior.strategy
-    obj = _defaulted(call, _once_owned(call, tidied(obj, call.dry_run)))
+    obj = _defaulted(call, once_owned(call, tidied(obj, call.dry_run)))
 
     def replace(item: Item) -> Obj:
         _check_uid(call, uid, item)
@@ -512,7 +487,7 @@ def _prepared(
     if new["metadata"] is not wanted["metadata"]:
         check_admitted(call, wanted, new, old)
     if wanted is not old:
-        new = _once_owned(call, new, again=True)
+        new = once_owned(call, new, again=True)
     if resource.rule in escalation.GUARDED:
         # Quirk: a change of managedFields counts, even if it follows from one of collector fields.
         if record != item.managed or not escalation.is_collector_change(new, old):
@@ -532,7 +507,7 @@ def _prepared(
             record = item.managed
     else:
         if resource.behavior.allocate is not None:
-            new = yield from _allocated(call, resource.behavior.allocate, new, old)
+            new = yield from _allocated(call, resource.behavior.allocate, new, old, call.request.name)
         new = counted(call, for_update(resource, new, old, names, call.registry.gates), old)
     new = _stamped(call, new, old)
     if new["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]:

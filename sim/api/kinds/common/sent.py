@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from sim.api.go.printing import QUANTITY, GoValue, go_syntax, time_text
+from sim.api.go.printing import QUANTITY, TIME, GoValue, go_syntax, time_text
 from sim.api.schema.field_validation import Sent
 from sim.api.types import Obj
 from sim.api.validation.errors import Errors
@@ -30,6 +30,7 @@ _TELLING = re.compile(
 _TELLING_IN = {
     "storageclasses": re.compile(r"parameters"),
     "configmaps": re.compile(r"binaryData"),
+    "ingresses": re.compile(r"spec\.rules"),
     "secrets": re.compile(r"data"),
     "persistentvolumeclaims": re.compile(r"spec\.(?:accessModes|resources\.requests)"),
     "customresourcedefinitions": re.compile(r".*\.dependencies"),
@@ -52,13 +53,17 @@ def as_judged(plural: str, obj: Obj, sent: Sent | None) -> Obj:
 
 
 def with_differences(errors: Errors, obj: Obj, sent: Sent, judge: Callable[[Obj], Errors]) -> Errors:
-    """The errors with the empty lists and maps of the body in the differences that they print.
+    """The errors with the quantities, empty lists and maps of the body in the differences that they
+    print.
 
     judge: gives the errors of an object; rules take an empty list for none, the text does not
     """
-    if not sent.emptied or not any("\n" in error.detail for error in errors):
+    if not (sent.emptied or sent.quantities) or not any("\n" in error.detail for error in errors):
         return errors
-    again = [error for error in judge(_with_empty(obj, _tree(sorted(sent.emptied)))) if "\n" in error.detail]
+    written = _as_written(obj, sent.quantities) if sent.quantities else obj
+    if sent.emptied:
+        written = _with_empty(written, _tree(sorted(sent.emptied)))
+    again = [error for error in judge(written) if "\n" in error.detail]
     texts: dict[str, list[str]] = {}  # a field may have several
     for error in again:
         texts.setdefault(error.field, []).append(error.detail)
@@ -72,10 +77,13 @@ def with_differences(errors: Errors, obj: Obj, sent: Sent, judge: Callable[[Obj]
 
 def as_sent(errors: Errors, sent: Sent) -> Errors:
     """The errors with values as the body held them."""
-    if sent.times:
-        errors = _with_fractions(errors, sent.times)
-    if not sent.quantities and not sent.emptied:
-        return errors
+    if sent.quantities or sent.emptied:
+        errors = _with_forms(errors, sent)
+    return _with_fractions(errors, sent.times) if sent.times else errors
+
+
+def _with_forms(errors: Errors, sent: Sent) -> Errors:
+    """The errors with the quantities, empty lists and maps of the body."""
     quantities = {
         go_syntax(QUANTITY, text): go_syntax(QUANTITY, given) for text, given in sent.quantities.items()
     }
@@ -98,11 +106,16 @@ def as_sent(errors: Errors, sent: Sent) -> Errors:
 def _with_fractions(errors: Errors, times: Mapping[str, str]) -> Errors:
     """The errors with the fractions of seconds of times, of which objects hold whole ones."""
     texts = {time_text(held): time_text(given) for held, given in times.items()}
+    syntax = {go_syntax(TIME, held): go_syntax(TIME, given) for held, given in times.items()}
+    moments = re.compile("|".join(map(re.escape, syntax)))
+
+    def shown(value: str) -> str:
+        if value in texts:
+            return texts[value]
+        return moments.sub(lambda found: syntax[found[0]], value) if "time.Date(" in value else value
+
     return [
-        msgspec.structs.replace(error, value=texts[error.value])
-        if isinstance(error.value, str) and error.value in texts
-        else error
-        for error in errors
+        msgspec.structs.replace(error, value=shown(error.value)) if error.value else error for error in errors
     ]
 
 
@@ -116,6 +129,15 @@ def _text(given: GoValue, field: str, paths: list[str], quantities: dict[str, st
     if not quantities or f"{QUANTITY}{{" not in text:
         return text
     return _QUANTITY.sub(lambda found: quantities.get(found[0], found[0]), text)
+
+
+def _as_written(value: Any, quantities: Mapping[str, str]) -> Any:
+    """The value with its quantities as the body held them."""
+    if isinstance(value, dict):
+        return {key: _as_written(below, quantities) for key, below in value.items()}
+    if isinstance(value, list):
+        return [_as_written(below, quantities) for below in value]
+    return quantities.get(value, value) if isinstance(value, str) else value
 
 
 _Tree = dict[str | int, "_Tree"]

@@ -104,7 +104,7 @@ def _spec_errors(spec: Obj, tolerated: Tolerated) -> Errors:
     errors: Errors = []
     rules, default = spec.get("rules"), spec.get("defaultBackend")
     if not rules and default is None:
-        shown = GoValue("[]networking.IngressRule", rules)
+        shown = GoValue("[]networking.IngressRule", None if rules is None else [])
         errors.append(invalid("spec", shown, "either `defaultBackend` or `rules` must be specified"))
     if default is not None:
         errors += _backend_errors(default, "spec.defaultBackend")

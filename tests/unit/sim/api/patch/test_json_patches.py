@@ -253,6 +253,16 @@ def test_what_is_no_merge_patch_is_a_bad_request():
         ({"spec": {"containers": [{"args": [1]}]}}, "cannot convert int64 to string"),
         ({"spec": {"nodeSelector": ["x"]}}, "cannot restore map from slice"),
         ({"spec": "x"}, "cannot restore struct from: string"),
+        (
+            {
+                "spec": {
+                    "topologySpreadConstraints": [
+                        {"labelSelector": {"matchExpressions": [[]], "matchLabels": ["a"]}}
+                    ]
+                }
+            },
+            "cannot restore map from slice",  # the first field of the selector in Go
+        ),
         ({"spec": {"activeDeadlineSeconds": 1.5}}, "cannot convert float64 to int64"),
         ({"spec": {"activeDeadlineSeconds": "5"}}, "unrecognized type: int64"),
         ({"spec": {"activeDeadlineSeconds": 5, "hostNetwork": True, "hostname": None}}, ""),
