@@ -235,7 +235,8 @@ def _quantity(value: Any) -> list[tuple[str, str, Any]]:
     given = 0 if value is None else value
     whole, scale, text, style = quantity_parts(given)
     if scale is None:
-        milli = -(-quantity_nano(given) // NANO_PER_MILLI)  # defaults round it, which drops its text
+        # Defaults round it, which drops its text.
+        milli = -(-quantity_nano(given) // NANO_PER_MILLI)
         return [("d", DECIMAL, f"{milli // 1000}.{milli % 1000:03}"), ("Format", "string", style)]
     amount = {"value": whole, "scale": scale}
     return [("i", "resource.int64Amount", amount), ("s", "string", text), ("Format", "string", style)]

@@ -462,7 +462,8 @@ def restore_error(node: SchemaNode, value: Json) -> str:
         if texts and {str}.issuperset(map(type, value.values())):
             return ""
         places = field_places(node.name) if node.properties else {}
-        keys = sorted(value, key=lambda key: places.get(key, len(places)))  # a struct is filled in its order
+        # A struct is filled in the order of its fields.
+        keys = sorted(value, key=lambda key: places.get(key, len(places)))
         below = ((node.properties.get(key) or node.values, value[key]) for key in keys)
         return next((e for n, v in below if n is not None and (e := restore_error(n, v))), "")
     if kind == "array":
