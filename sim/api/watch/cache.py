@@ -28,7 +28,7 @@ from itertools import chain
 
 from sim.api.store import Beaten, Change, Compacted, Item, Page, Range
 from sim.api.types import Obj, WatchEvent
-from sim.api.watch.cache_watch import UNREAD_MAX, CacheWatch
+from sim.api.watch.cache_watch import ENDED, UNREAD_MAX, CacheWatch
 from sim.api.watch.delivery import WAITING, Delivery
 from sim.api.watch.events import event_of
 from sim.api.watch.feed import Feed
@@ -85,7 +85,8 @@ class WatchCache:
         self._scanning: dict[CacheWatch, None] = {}  # attached, not indexed
         self._by_key: dict[str, tuple[CacheWatch, ...]] = {}  # mostly one: a node agent's own node
         self._by_value: dict[str, tuple[CacheWatch, ...]] = {}
-        self._dirty: dict[CacheWatch, None] = {}
+        # Watches to notify, and the commit times of the first and the last event that they wait for.
+        self._dirty: dict[CacheWatch, tuple[int, int]] = {}
         self._times: deque[int] = deque()  # commit times of events to deliver, not yet visible
         self._pump_at_us = NEVER_US
         self._unsubscribe: Callable[[], None] | None = None
@@ -282,19 +283,18 @@ class WatchCache:
 
     def attached(self, watch: CacheWatch) -> None:
         """Schedules the delivery of a watch's events from now on."""
-        if not watch.indexed and watch.delivery is not Delivery.ON_READ:
+        if not watch.indexed and watch.delivery is not Delivery.ON_READ and watch.state is not ENDED:
             self._scanning[watch] = None
-            watch._listed()
-            watch.fed = True
+            watch.feed_in()
             self._follow()
-        if watch.waiting_us is not None:
+        first_us = last_us = watch.waiting_us
+        if first_us is not None and last_us is not None:
             watch.unread += 1
-            watch.first_us = watch.last_us = watch.waiting_us
-            self._dirty[watch] = None
-            self._plan(watch.waiting_us)
-            if watch.queue and watch.queue[-1].at_us > watch.last_us:  # which becomes visible later
-                watch.last_us = watch.queue[-1].at_us
-                self._plan(watch.last_us)
+            self._plan(first_us)
+            if watch.queue and watch.queue[-1].at_us > last_us:  # which becomes visible later
+                last_us = watch.queue[-1].at_us
+                self._plan(last_us)
+            self._dirty[watch] = first_us, last_us
 
     def relax(self, watch: CacheWatch) -> None:
         """Stops scheduling a watch's events; its owner reads when it needs them."""
@@ -367,9 +367,9 @@ class WatchCache:
 
     def _on_change(self, change: Change) -> None:
         """Marks the watches that a commit concerns. Runs within the write, so it delivers nothing."""
-        wanted = False
+        wanted, prefix = False, self.prefix
         for watch in self._scanning:
-            if watch.whole or change.item.key.startswith(watch.prefix):
+            if watch.prefix is prefix or change.item.key.startswith(watch.prefix):
                 wanted = self._push(watch, change) or wanted
         if self._by_key:
             for watch in self._by_key.get(change.item.key, ()):
@@ -388,8 +388,9 @@ class WatchCache:
             self._plan(change.at_us)
 
     def _push(self, watch: CacheWatch, change: Change) -> bool:
+        span = self._dirty.get(watch)
         is_heartbeat = type(change.item) is Beaten and not change.deleted
-        if is_heartbeat and watch.delivery is Delivery.CHANGES and watch not in self._dirty:
+        if is_heartbeat and span is None and watch.delivery is Delivery.CHANGES:
             if watch.keep(change):
                 return False
         else:
@@ -397,10 +398,8 @@ class WatchCache:
         if watch.notify is None:
             return False
         watch.unread += 1
-        watch.last_us = at_us = change.at_us
-        if watch not in self._dirty:
-            self._dirty[watch] = None
-            watch.first_us = at_us
+        at_us = change.at_us
+        self._dirty[watch] = at_us if span is None else span[0], at_us
         return True
 
     # --- delivery ---------------------------------------------------------------------------------
@@ -445,7 +444,7 @@ class WatchCache:
         dirty, self._dirty = self._dirty, {}
         last: Change | None = None  # with its event for watches without a selection
         event: WatchEvent | None = None
-        for watch in dirty:
+        for watch, span in dirty.items():
             change = watch.pop(now_us, reached_us)
             if change is not None:  # nearly always
                 if watch.matches is not None:
@@ -454,12 +453,13 @@ class WatchCache:
                 if change is not last:
                     last, event = change, event_of(change, None)
                 watch.give(event)
-            elif watch.first_us > reached_us:
-                self._dirty[watch] = None
+                continue
+            span = self._dirty.get(watch, span)
+            if span[0] > reached_us:
+                self._dirty[watch] = span
             elif watch.notify is not None and not watch.ended:
-                if watch.last_us > reached_us:
-                    self._dirty[watch] = None
-                    watch.first_us = reached_us + 1
+                if span[1] > reached_us:
+                    self._dirty[watch] = reached_us + 1, span[1]
                 watch.deliver(now_us)
         if times:
             self._schedule()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any, Protocol, cast
 
 from sim.api.store import Beaten, Change, Compacted, Page
@@ -25,6 +26,7 @@ from sim.api.watch.events import event_of
 from sim.api.watch.feed import Feed
 from sim.api.watch.horizon import NEVER_US, Horizon
 from sim.api.watch.lease_renewals import all_renewals
+from sim.transitions import Transitions
 from sim.units import MS, SECOND
 
 
@@ -77,6 +79,38 @@ def _time_of(change: Change) -> int:
     return change.at_us
 
 
+class WatchState(Enum):
+    """How a watch receives its changes.
+
+    NEW: it is not opened
+    READING: it reads the store's log when its owner reads
+    FED: the cache passes each commit in
+    """
+
+    NEW = "new"
+    READING = "reading"
+    FED = "fed"
+    ENDED = "ended"
+
+
+NEW, READING, FED, ENDED = WatchState
+TRANSITIONS = Transitions(
+    NEW,
+    {
+        NEW: {READING: "it selects no single object or node", FED: "the cache can find it by an index"},
+        READING: {
+            FED: "its owner is to be notified",
+            ENDED: "its deadline, its client or its server; or a change was compacted before it was read",
+        },
+        FED: {
+            READING: "its owner wants to receive events only when it reads",
+            ENDED: "its deadline, its client or its server; or its client is too slow",
+        },
+        ENDED: {},
+    },
+)
+
+
 class CacheWatch:
     """A watch on a cache (`sim.api.types.Watch`).
 
@@ -102,13 +136,12 @@ class CacheWatch:
         bookmarks: bool = False,
     ) -> None:
         self.cache = cache
-        self.prefix = prefix
-        self.whole = prefix == cache.prefix
+        # The cache recognizes its own prefix by identity.
+        self.prefix = cache.prefix if prefix == cache.prefix else prefix
         self.matches = matches
         self.key = key
-        self.value = value if self.whole else ""
-        self.indexed = bool(key or self.value)
-        self.fed = self.indexed  # True: the cache passes each commit in; False: it reads the log
+        self.value = value if self.prefix is cache.prefix else ""
+        self.state: WatchState = TRANSITIONS.start
         self.client = ""  # the name of the user that opened it, set by the server
         self.queue: Sequence[Change] = []  # mostly empty; a deque takes 600 bytes even then
         self.notify: Callable[[], None] | None = None
@@ -117,11 +150,9 @@ class CacheWatch:
         # Has the owner read, before what it has not read is mixed up with more.
         self.look: Callable[[], None] | None = None
         self.unread = 0
-        self.first_us = self.last_us = 0
         self._cursor = 0
         self._since = 0  # the revision after which it started; the cache may show it later
         self._started: Sequence[WatchEvent] = ()
-        self._ended = False
         self._unread_since_us = 0
         self._deadline_us = deadline_us
         self._bookmark_us = NEVER_US
@@ -130,11 +161,27 @@ class CacheWatch:
 
     # --- for the cache ----------------------------------------------------------------------------
 
+    @property
+    def indexed(self) -> bool:
+        """True if the cache finds it by the object or the value that it selects."""
+        return bool(self.key or self.value)
+
+    def move(self, state: WatchState) -> None:
+        """Pass to a state that may follow the present one."""
+        self.state = TRANSITIONS.move(self.state, state)
+
     def start(self, rev: int, changes: Sequence[Change]) -> None:
         """Starts after revision `rev` with the given later changes."""
+        self.move(FED if self.indexed else READING)
         self._queue(changes)
         self._since = rev
         self._cursor = max(rev, self.cache.feed.revision)
+
+    def feed_in(self) -> None:
+        """From now on the cache passes each commit in."""
+        self._listed()
+        if self.state is READING:
+            self.move(FED)
 
     @property
     def initial(self) -> int:
@@ -151,7 +198,7 @@ class CacheWatch:
 
     def pull(self) -> None:
         """Takes new changes from the store's log, unless the cache passes them in."""
-        if not self.fed and not self._ended:
+        if self.state is READING:
             feed = self.cache.feed
             if feed.revision > self._cursor:
                 found = feed.events(self._cursor, self.prefix)
@@ -187,7 +234,7 @@ class CacheWatch:
         receiver.
         """
         queue = self.queue
-        if len(queue) != 1 or self._give is None or self._started or not self.fed:
+        if len(queue) != 1 or self._give is None or self._started or self.state is not FED:
             return None
         if now_us >= self._bookmark_us or now_us >= self._deadline_us or queue[0].at_us > reached_us:
             return None
@@ -206,7 +253,7 @@ class CacheWatch:
             batch = self.take(GIVEN_MAX)
             if batch and not give(batch):
                 self._give = None
-            if len(batch) < GIVEN_MAX and not self._ended:
+            if len(batch) < GIVEN_MAX and self.state is not ENDED:
                 return
         late = (
             self.unread > UNREAD_MAX
@@ -255,19 +302,25 @@ class CacheWatch:
         """
         before = self.delivery
         if delivery is Delivery.ON_READ:
-            if self.indexed or self._ended:
+            if self.indexed or self.state is ENDED:
                 return False
             self.pull()
-            self.fed, self._cursor = False, self.cache.feed.revision
+            self._read_log()
             self.delivery = delivery
             self.cache.relax(self)
             return True
         self.delivery = delivery
         if before is not Delivery.ON_READ:
             self._expect_bookmark()
-            if before is Delivery.CHANGES and self.queue and not self._ended:
+            if before is Delivery.CHANGES and self.queue and self.state is not ENDED:
                 self.cache.attached(self)
         return True
+
+    def _read_log(self) -> None:
+        """From now on read changes from the store's log."""
+        if self.state is FED:
+            self.move(READING)
+        self._cursor = self.cache.feed.revision
 
     def keep(self, heartbeat: Change) -> bool:
         """Keeps a heartbeat until the next delivery, in place of an earlier one of the same object.
@@ -284,7 +337,7 @@ class CacheWatch:
     def next_us(self) -> int:
         """When the next event was or will be shown; NEVER_US: none is known."""
         self.pull()
-        if self._ended or not self.queue:
+        if self.state is ENDED or not self.queue:
             return NEVER_US
         queue = self.queue
         return self.cache.horizon.shown_us(queue.at_us(0) if type(queue) is Runs else queue[0].at_us)
@@ -294,7 +347,7 @@ class CacheWatch:
         """True if `take` would return nothing."""
         if self.queue or self._started or self.cache.horizon.timers.now_us() >= self._bookmark_us:
             return False
-        return self.fed or not self.cache.feed.changed_since(self._cursor, self.cache.prefix)
+        return self.state is not READING or not self.cache.feed.changed_since(self._cursor, self.cache.prefix)
 
     def take(self, limit: int = 1000, before_us: int = 0) -> Sequence[WatchEvent]:
         """The events that are visible now, at most `limit`; fewer mean that no more are visible.
@@ -303,12 +356,12 @@ class CacheWatch:
         """
         horizon = self.cache.horizon
         now_us = horizon.timers.now_us()
-        if self._ended or now_us >= self._deadline_us:
+        if self.state is ENDED or now_us >= self._deadline_us:
             self._close()
             left, self._started = self._started, ()
             return left
         self.unread = self._unread_since_us = 0
-        if not self.fed:
+        if self.state is READING:
             self.pull()
             if self.ended:  # an unread change was compacted, and no bookmark may pass it
                 return []
@@ -357,9 +410,9 @@ class CacheWatch:
     @property
     def ended(self) -> bool:
         """True once the watch has ended, by now at its deadline at the latest."""
-        if not self._ended and self.cache.horizon.timers.now_us() >= self._deadline_us:
+        if self.state is not ENDED and self.cache.horizon.timers.now_us() >= self._deadline_us:
             self._close()
-        return self._ended
+        return self.state is ENDED
 
     def observe_end(self, on_end: Callable[[], object]) -> None:
         """Calls `on_end` once when the watch ends."""
@@ -372,7 +425,7 @@ class CacheWatch:
 
     def end(self) -> None:
         """Ends the watch from the server's side: the stream closes without an error event."""
-        if not self._ended:
+        if self.state is not ENDED:
             self._send_left()
             self._close()
             notify = self.notify
@@ -394,7 +447,7 @@ class CacheWatch:
 
     def fail(self, error: Obj) -> None:
         """Ends the watch from the server's side, with an ERROR event."""
-        if not self._ended:
+        if self.state is not ENDED:
             notify = self.notify
             self.notify = None  # restored below, after the error is pending
             self.end()
@@ -403,13 +456,13 @@ class CacheWatch:
                 notify()
 
     def _close(self) -> None:
-        if not self._ended:
+        if self.state is not ENDED:
             self._started = ()
             if self.delivery in HUSHED and not self.queue and self.notify is not None:
                 bookmark = self._bookmark([], 0, 0)
                 self._started = () if bookmark is None else (bookmark,)  # all else is taken
             self.queue = []
-            self._ended = True
+            self.move(ENDED)
             self.cache.close(self)
             on_end, self._on_end = self._on_end, None
             if on_end is not None:
@@ -440,7 +493,7 @@ class CacheWatch:
             self.cache.horizon.timers.call_at(self._bookmark_us, self._bookmark_due)
 
     def _bookmark_due(self, _: Any) -> None:
-        if not self._ended and self.delivery is Delivery.EVERYTHING and self.notify is not None:
+        if self.state is not ENDED and self.delivery is Delivery.EVERYTHING and self.notify is not None:
             self.deliver(self.cache.horizon.timers.now_us())
 
     def _bookmark(

@@ -16,6 +16,7 @@ Differs  callbacks instead of goroutines; no other deviation is known.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from random import Random
 from typing import Any, Protocol
 
@@ -27,6 +28,7 @@ from sim.client.client import Client, list_options
 from sim.client.rest.channel import REFUSED
 from sim.client.rest.channel_watch import ChannelWatch
 from sim.kernel import Context
+from sim.transitions import Transitions
 
 BACKOFF_US = (
     # reflector.go NewNamedReflector: 800 ms doubling to 30 s, each x (1..2), reset after 2 min
@@ -82,6 +84,83 @@ class Sink(Protocol):
         ...
 
 
+class ReflectorState(Enum):
+    """The states of a reflector.
+
+    OPENING: a watch is requested
+    RELISTING, REOPENING: it waits before the next list or the next watch
+    """
+
+    NEW = "new"
+    LISTING = "listing"
+    OPENING = "opening"
+    WATCHING = "watching"
+    RELISTING = "relisting"
+    REOPENING = "reopening"
+    STOPPED = "stopped"
+
+
+NEW, LISTING, OPENING, WATCHING, RELISTING, REOPENING, STOPPED = ReflectorState
+UNSERVED = "the resource is no longer served"
+TRANSITIONS = Transitions(
+    NEW,
+    {
+        NEW: {LISTING: "the informer is started", STOPPED: UNSERVED},
+        LISTING: {
+            OPENING: "the last page of the list is received",
+            RELISTING: "the list has failed",
+            STOPPED: UNSERVED,
+        },
+        OPENING: {
+            WATCHING: "the watch is open",
+            REOPENING: "the server is down, or has too many requests",
+            RELISTING: "the watch is refused for another reason",
+            STOPPED: UNSERVED,
+        },
+        WATCHING: {
+            OPENING: "the watch has ended without an error",
+            REOPENING: "it has ended because of too many requests",
+            RELISTING: "it has ended with another error, or at once without an event",
+            STOPPED: UNSERVED,
+        },
+        RELISTING: {LISTING: "the back-off is over", STOPPED: UNSERVED},
+        REOPENING: {OPENING: "the back-off is over", STOPPED: UNSERVED},
+        STOPPED: {},
+    },
+)
+
+
+class Listing:
+    """A list that is under way.
+
+    revision: the revision that it asks for
+    limit: the size of its pages
+    items: the items received so far
+    """
+
+    __slots__ = ("items", "limit", "revision")
+
+    def __init__(self, revision: str, limit: int) -> None:
+        self.revision = revision
+        self.limit = limit
+        self.items: list[Item] = []
+
+
+class OpenWatch:
+    """A watch that is open.
+
+    seen: the number of events received
+    is_taking: True while events are applied; handlers may read the store during that time
+    """
+
+    __slots__ = ("is_taking", "seen", "stream")
+
+    def __init__(self, stream: Watch) -> None:
+        self.stream = stream
+        self.seen = 0
+        self.is_taking = False
+
+
 class Reflector:
     """Lists and watches one resource for one sink.
 
@@ -95,7 +174,7 @@ class Reflector:
         self._client = client
         self._asked = resource
         self._resource = resource if isinstance(resource, str) else resource.group_resource
-        self._stopped = False
+        self._state: ReflectorState = TRANSITIONS.start
         self._sink = sink
         self._selection = selection
         self._random = ctx.stream(f"reflector/{self._resource}/{selection.text}")
@@ -105,14 +184,9 @@ class Reflector:
         # The server no longer has, or does not know yet, that revision: list the newest state.
         self._revision_bad = False
         self._paged = False
-        self._items: list[Item] = []
-        self._list_revision = ""
-        self._limit = PAGE_SIZE
-        self._watch: Watch | None = None
+        self._listing = Listing("", PAGE_SIZE)
+        self._watch: OpenWatch | None = None
         self._asked_us = 0  # when the last list or watch was requested
-        self._watched_since_us = 0
-        self._seen = 0
-        self._taking = False  # events are being applied; handlers may read the store now
 
     def start(self) -> None:
         """Begin with the first list."""
@@ -120,29 +194,37 @@ class Reflector:
 
     def stop(self) -> None:
         """Send no more requests: the resource is no longer served."""
-        self._stopped = True
+        if self._state is not STOPPED:
+            self._move(STOPPED)
+        if self._watch is not None:
+            self._close()
+
+    def _move(self, state: ReflectorState) -> None:
+        self._state = TRANSITIONS.move(self._state, state)
+
+    def _close(self) -> None:
+        """End the open watch on both sides."""
         watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.stop()
+        assert watch is not None
+        watch.stream.stop()
 
     # --- list -------------------------------------------------------------------------------------
 
     def _list(self, more: str) -> None:
         """Begin a list, or continue a paged one from the token `more`."""
-        if self._stopped:
+        if self._state is STOPPED:
             return
         revision = "" if self._revision_bad else str(self._revision)
-        if not more:
-            # a list at a known revision is served from the cache and never paged
-            self._limit = PAGE_SIZE if self._paged or revision in ("", "0") else 0
-            self._begin(revision)
-        else:
-            self._ask(self._limit, more, revision)
+        if more:
+            self._ask(self._listing.limit, more, revision)
+            return
+        self._move(LISTING)
+        # a list at a known revision is served from the cache and never paged
+        self._begin(revision, PAGE_SIZE if self._paged or revision in ("", "0") else 0)
 
-    def _begin(self, revision: str) -> None:
-        self._items = []
-        self._list_revision = revision
-        self._ask(self._limit, "", revision)
+    def _begin(self, revision: str, limit: int) -> None:
+        self._listing = Listing(revision, limit)
+        self._ask(limit, "", revision)
 
     def _ask(self, limit: int, more: str, revision: str) -> None:
         selection = self._selection
@@ -154,32 +236,34 @@ class Reflector:
         self._client.call(request, lambda reply: self._listed(reply, more))
 
     def _listed(self, reply: Reply, more: str) -> None:
-        if self._stopped:
+        if self._state is STOPPED:
             return
         if not reply.ok:
             self._list_failed(reply, more)
             return
         assert reply.items is not None
-        self._items += reply.items
+        listing = self._listing
+        listing.items += reply.items
         if reply.more:
-            if self._list_revision == "0":
+            if listing.revision == "0":
                 self._paged = True
             self._list(reply.more)
             return
         self._revision_bad = False
         self._revision = reply.revision
-        items, self._items = self._items, []
-        self._sink.replace(items)
+        self._listing = Listing("", PAGE_SIZE)  # the items are the sink's from now on
+        self._sink.replace(listing.items)
         self._open()
 
     def _list_failed(self, reply: Reply, more: str) -> None:
         unavailable = is_unavailable(reply)
         if more and is_expired(reply):  # the pager falls back to one complete list
-            self._items = []
-            self._ask(0, "", self._list_revision)
+            self._listing.items = []
+            self._ask(0, "", self._listing.revision)
         elif unavailable and not self._revision_bad:
             self._revision_bad = True
-            self._begin("")  # the pager falls back in the same way, if the list at a revision was
+            # the pager falls back in the same way, if the list at a revision was
+            self._begin("", self._listing.limit)
         else:
             self._revision_bad = self._revision_bad or unavailable
             self._failed(reply)
@@ -190,6 +274,7 @@ class Reflector:
 
     def _again(self, why: str, cause: int = 0) -> None:
         """List again after a pause."""
+        self._move(RELISTING)
         self._ctx.decided("relist", self._resource, {"why": why}, cause)
         wait_us = self._backoff.step(self._ctx.now_us())
         self._ctx.call_later_us(wait_us, lambda _: self._list(""))
@@ -197,8 +282,9 @@ class Reflector:
     # --- watch ------------------------------------------------------------------------------------
 
     def _open(self, _: Any = None) -> None:
-        if self._stopped:
+        if self._state is STOPPED:
             return
+        self._move(OPENING)
         selection = self._selection
         timeout_s = int(WATCH_MIN_S * (1 + self._random.random()))
         options: Mapping[str, str] = {
@@ -207,16 +293,16 @@ class Reflector:
             "timeoutSeconds": str(timeout_s),
         }
         request = self._client.request("watch", self._asked, selection.namespace, options=options)
-        self._asked_us = self._watched_since_us = self._ctx.now_us()
+        self._asked_us = self._ctx.now_us()
         self._client.call(request, self._opened)
 
     def _opened(self, reply: Reply) -> None:
-        if self._stopped:
+        if self._state is STOPPED:
             if reply.watch is not None:
                 reply.watch.stop()
         elif reply.watch is not None:
-            self._watch = reply.watch
-            self._seen = 0
+            self._move(WATCHING)
+            self._watch = OpenWatch(reply.watch)
             self.tune()
         elif reply.lost == REFUSED or reply.code == TOO_MANY_REQUESTS:
             self._open_later()
@@ -225,7 +311,7 @@ class Reflector:
 
     def tune(self) -> None:
         """Choose the delivery that the sink needs now: events as they arrive, or when it is read."""
-        watch = self._watch
+        watch = None if self._watch is None else self._watch.stream
         # Bookmarks matter only when the next watch is opened.
         if isinstance(watch, ChannelWatch):
             delivery = self._sink.delivery
@@ -241,36 +327,36 @@ class Reflector:
         watch = self._watch
         if watch is None:
             return
-        full = True
-        while full and (events := watch.take(BATCH)):
+        stream, full = watch.stream, True
+        while full and (events := stream.take(BATCH)):
             full = len(events) == BATCH
             self._take_in(events)
 
     def pull_beats(self) -> None:
         """Take the heartbeats that arrived without a notification."""
         watch = self._watch
-        if isinstance(watch, ChannelWatch) and not self._taking and (beats := watch.take_beats()):
+        if watch is None or watch.is_taking or not isinstance(watch.stream, ChannelWatch):
+            return
+        if beats := watch.stream.take_beats():
             self._take_in(beats)
 
     def _take_in(self, events: Sequence[WatchEvent]) -> None:
         """Pass events to the sink; an error is always the last of them."""
-        self._seen += len(events)
-        sink = self._sink
+        watch, sink = self._watch, self._sink
+        assert watch is not None
+        watch.seen += len(events)
         if sink.delivery is Delivery.ON_READ and events[-1].type != "ERROR":
             sink.absorb(events)
             self._revision = events[-1].revision
             return
         kernel = self._ctx.kernel
         cause = kernel.cause
-        self._taking = True
+        watch.is_taking = True
         for event in events:
             kind = event.type
             if kind == "ERROR":
                 kernel.follow(event.cause or cause)
-                self._taking = False
-                watch, self._watch = self._watch, None
-                assert watch is not None
-                watch.stop()
+                self._close()
                 self._broken(event)
                 return
             kernel.follow(event.cause or cause)
@@ -278,7 +364,7 @@ class Reflector:
             if kind != "BOOKMARK":
                 sink.apply(event)
         kernel.follow(cause)
-        self._taking = False
+        watch.is_taking = False
 
     def _broken(self, event: WatchEvent) -> None:
         """Handle the error that ended the watch; a list after an expired watch too is at least as
@@ -293,15 +379,16 @@ class Reflector:
 
     def _open_later(self) -> None:
         """After a pause, open a watch from the last revision received."""
+        self._move(REOPENING)
         self._ctx.call_later_us(self._connect_backoff.step(self._ctx.now_us()), self._open)
 
     def _on_watch(self) -> None:
         self.pull()
         watch = self._watch
-        if watch is None or not watch.ended:
+        if watch is None or not watch.stream.ended:
             return
         self._watch = None
-        if not self._seen and self._ctx.now_us() - self._watched_since_us < SHORT_WATCH_US:
+        if not watch.seen and self._ctx.now_us() - self._asked_us < SHORT_WATCH_US:
             self._again("very short watch")
         else:
             self._open()

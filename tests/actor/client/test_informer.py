@@ -13,7 +13,7 @@ from actors.apiserver.caches.watch_caches import FailedWatch
 from sim.api.store import Item
 from sim.api.types import Reply, Request
 from sim.client import Heartbeats, Informer, Informers, unmoved
-from sim.client.cache.reflector import BACKOFF_MAX_US, BACKOFF_US, Backoff
+from sim.client.cache.reflector import BACKOFF_MAX_US, BACKOFF_US, RELISTING, Backoff
 from sim.client.rest.channel import DEAD_CONNECTION_US
 from sim.client.rest.channel_watch import LAZY_MAX, ChannelWatch
 from sim.kernel import Context, Rule
@@ -204,7 +204,9 @@ async def test_last_of_several_unread_heartbeats_of_one_object_is_kept() -> None
         for _ in range(6):
             revisions.append(beat(r, "a"))
             await r.run(1)
-        watch = informers[0]._reflector._watch
+        open_watch = informers[0]._reflector._watch
+        assert open_watch is not None
+        watch = open_watch.stream
         assert isinstance(watch, ChannelWatch)
         assert [str(event.revision) for event in watch.take_beats()] == revisions[-1:]
 
@@ -368,14 +370,21 @@ async def test_list_from_the_store_is_paged_and_list_from_the_cache_is_not() -> 
         del r.tap.asked[:]
         # as after a 410: from the store, not from a cache
         reader.informer._reflector._revision_bad = True
-        r.plane.server.drop_watches("leases", "")
-        reader.informer._reflector._list("")
+        list_again(reader)
         await r.run(2)
         told = r.tap.told(*ASKED, verbs=["list"])
         assert [entry[:3] for entry in told] == [("list", "", "500")] * 3
         assert [bool(entry[3]) for entry in told] == [False, True, True]
         assert reader.view() == stored(r)
         assert [what for what, *_ in reader.log] == ["add"] * 1100 + ["update"] * 1100
+
+
+def list_again(reader: Reader) -> None:
+    """End the watch of a reader, and list."""
+    reflector = reader.informer._reflector
+    reflector._close()
+    reflector._move(RELISTING)
+    reflector._list("")
 
 
 async def read_where_lists_expire(r: Rig, expired: Callable[[Mapping[str, str]], bool]) -> Reader:
@@ -398,7 +407,7 @@ async def test_a_continue_token_that_expired_makes_the_pager_take_everything_at_
     async with rig() as r:
         reader = await read_where_lists_expire(r, lambda options: "continue" in options)
         reader.informer._reflector._revision_bad = True
-        reader.informer._reflector._list("")
+        list_again(reader)
         await r.run(2)
         told = r.tap.told("limit", "continue", verbs=["list"])
         assert [(limit, bool(more)) for _, limit, more in told] == [
@@ -415,7 +424,7 @@ async def test_a_list_at_a_revision_that_cannot_be_served_is_asked_again_in_one_
     """
     async with rig() as r:
         reader = await read_where_lists_expire(r, lambda options: options.get("resourceVersion", "0") != "0")
-        reader.informer._reflector._list("")
+        list_again(reader)
         await r.run(2)
         told = r.tap.told("limit", "resourceVersion", verbs=["list"])
         assert [(limit, bool(revision)) for _, limit, revision in told] == [("", True), ("", False)]
@@ -541,6 +550,7 @@ async def test_a_replica_too_far_behind_is_asked_again_and_then_for_its_newest()
         await make(r, "b")
         await r.run(1)
         assert reader.names() == ["a", "b"]
+        reader.informer._reflector._close()
         reader.informer._reflector._again("asked")  # any error: list at the revision seen
         r.crash()
         await r.run(100)

@@ -43,7 +43,9 @@ async def test_a_reader_paused_for_too_much_loses_its_watch_and_catches_up() -> 
             store.put(SCHEME.key("leases", "default", name), {**body, "metadata": meta}, None)
             if n % 500 == 0:
                 await r.run(0.001)
-        watch = reader.informer._reflector._watch
+        open_watch = reader.informer._reflector._watch
+        assert open_watch is not None
+        watch = open_watch.stream
         await r.run(1)
         await make(r, "last")
         assert isinstance(watch, ChannelWatch) and not watch._over
