@@ -85,7 +85,7 @@ class WatchCache:
         self._scanning: dict[CacheWatch, None] = {}  # attached, not indexed
         self._by_key: dict[str, tuple[CacheWatch, ...]] = {}  # mostly one: a node agent's own node
         self._by_value: dict[str, tuple[CacheWatch, ...]] = {}
-        # Watches to notify, and the commit times of the first and the last event that they wait for.
+        # Watches to notify; the commit times of the first and the last event that they wait for.
         self._dirty: dict[CacheWatch, tuple[int, int]] = {}
         self._times: deque[int] = deque()  # commit times of events to deliver, not yet visible
         self._pump_at_us = NEVER_US

@@ -89,7 +89,8 @@ def _show_watches(cluster: BuiltCluster, shown: Meters) -> None:
             if one is None:
                 continue
             for watch in cache.watches():
-                addressed = "resource" if watch.key else "cluster" if watch.whole else "namespace"
+                is_whole = watch.prefix == cache.prefix
+                addressed = "resource" if watch.key else "cluster" if is_whole else "namespace"
                 labels = (COMPONENT, one.group, one.plural, addressed, "", "WATCH", one.version)
                 if outside.get(labels):
                     outside[labels] -= 1

@@ -21,6 +21,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from enum import Enum
 from functools import partial
 from typing import Any
 
@@ -32,6 +33,7 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
 from hypercorn.utils import parse_socket_addr
 
+from sim.transitions import Transitions
 from sim.wire.accepting import first_of, log_failure
 from sim.wire.exchange import ASK, SWITCH, WAIT, Response
 from sim.wire.http import http2
@@ -59,6 +61,103 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 _Stream = trio.SSLStream[trio.SocketStream] | trio.SocketStream
 
 
+class Phase(Enum):
+    """The states of a connection.
+
+    BUSY: it has requests
+    STALLED: each of its requests waits for the rest of its body
+    SWITCHED: an answer has changed the protocol, and uses the connection
+    ENDING: the client sends no more, and there is no request
+    CLOSING: a last answer is sent, and the client may read it
+    GONE: nothing can be sent any more
+    """
+
+    HANDSHAKE = "handshake"
+    IDLE = "idle"
+    BUSY = "busy"
+    STALLED = "stalled"
+    SWITCHED = "switched"
+    ENDING = "ending"
+    CLOSING = "closing"
+    GONE = "gone"
+
+
+_CLOSED = "the client closes it, or the server chooses it to make room"
+TRANSITIONS = Transitions(
+    Phase.HANDSHAKE,
+    {
+        Phase.HANDSHAKE: {
+            Phase.IDLE: "the handshake is done, or there is none",
+            Phase.CLOSING: "the client speaks no TLS, and is told so",
+            Phase.GONE: "the handshake takes too long, or the client closes it",
+        },
+        Phase.IDLE: {
+            Phase.BUSY: "a request begins",
+            Phase.ENDING: "the client sends no more",
+            Phase.CLOSING: "no request comes for too long, or the bytes are no request",
+            Phase.GONE: _CLOSED,
+        },
+        Phase.BUSY: {
+            Phase.IDLE: "the last request is answered",
+            Phase.STALLED: "each request waits for the rest of its body",
+            Phase.SWITCHED: "an answer changes the protocol",
+            Phase.CLOSING: "the protocol ends it, or an exception was met",
+            Phase.GONE: _CLOSED,
+        },
+        Phase.STALLED: {
+            Phase.BUSY: "a body is complete, or another request begins",
+            Phase.IDLE: "the last request is answered before its body is complete",
+            Phase.CLOSING: "the protocol ends it, or an exception was met",
+            Phase.GONE: _CLOSED,
+        },
+        Phase.SWITCHED: {Phase.CLOSING: "the answer has ended", Phase.GONE: _CLOSED},
+        Phase.ENDING: {
+            Phase.CLOSING: "what it sent before is fed to the protocol",
+            Phase.GONE: "a request begins in what it sent before",
+        },
+        Phase.CLOSING: {Phase.GONE: "the client has read the answer, or takes too long"},
+        Phase.GONE: {},
+    },
+)
+
+
+class _Requests:
+    """The requests of a connection that the application has.
+
+    stalled: those that wait for the rest of their bodies
+    quiet: set when the last one is over
+    """
+
+    __slots__ = ("count", "quiet", "stalled")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.quiet = trio.Event()
+        self.stalled: set[int] = set()
+
+    def begin(self) -> None:
+        """One more has begun."""
+        if not self.count:
+            self.quiet = trio.Event()
+        self.count += 1
+
+    def end(self) -> None:
+        """One is over."""
+        self.count -= 1
+        if not self.count:
+            self.quiet.set()
+
+    @property
+    def all_stalled(self) -> bool:
+        """True if there are requests, and all are stalled."""
+        return bool(self.stalled) and len(self.stalled) == self.count
+
+
+# The states that follow from the requests, and what the owner knows the connection to wait for.
+_OPEN = (Phase.HANDSHAKE, Phase.IDLE, Phase.BUSY, Phase.STALLED)
+_WAITS = {Phase.HANDSHAKE: IDLE, Phase.IDLE: IDLE, Phase.STALLED: STALLED}
+
+
 class Connection:
     """One client's connection. on_wait: called with what it waits for, IDLE or STALLED, or "" """
 
@@ -72,9 +171,8 @@ class Connection:
         self._on_wait = on_wait
         self._scope = trio.CancelScope()
         self._limit = Limit(self._scope)
-        self._running, self._quiet = 0, trio.Event()  # requests; set when the last one is over
-        self._stalled: set[int] = set()  # those that wait for the rest of their bodies
-        self._waits_for = IDLE
+        self._state: Phase = TRANSITIONS.start
+        self._requests = _Requests()
         self._lock = trio.Lock()  # of writes
         self._sending: trio.CancelScope | None = None
         self._send_until = float("inf")
@@ -83,9 +181,6 @@ class Connection:
         self._pieces: trio.MemorySendChannel[bytes] | None = None  # for the reader of the protocol
         self._ahead: trio.MemoryReceiveChannel[bytes] | None = None
         self._peer: bytes | None = None
-        self._idle = True
-        self._ended = False  # the client sends no more
-        self._gone = False  # nothing can be sent any more
         self._refusal_code = 0  # of the last answer, 0: there is none
         self._failure_code = 500  # the code of an exception: 400 where the client's bytes raised it
 
@@ -93,9 +188,11 @@ class Connection:
         """Serve until one side closes the connection.  Raises nothing."""
         try:
             code = await self._serve_guarded()
-            if not self._gone:
+            if self._state is not Phase.GONE:
+                self._move(Phase.CLOSING)
                 await self._close_write(code)
         finally:
+            self._lose()
             self._socket.socket.close()
             self._release()
 
@@ -121,7 +218,7 @@ class Connection:
         except* Refused as refused:
             code = first_of(refused).code
         except* GONE:
-            self._gone = True
+            self._lose()
         except* Exception as met:
             if not self._scope.cancel_called:
                 log_failure(self._name(), met)
@@ -130,7 +227,7 @@ class Connection:
 
     def close(self) -> None:
         """Closes it at once, in any state."""
-        self._gone = True
+        self._lose()
         self._scope.cancel()
         self._socket.socket.close()
 
@@ -157,7 +254,7 @@ class Connection:
                     return
                 await self._stream.do_handshake()
             if handshake.cancelled_caught:
-                self._gone = True
+                self._lose()
                 return
             self._peer = self._stream.getpeercert(True)
         raw = self._socket.socket
@@ -182,9 +279,9 @@ class Connection:
             except Refused as refused:
                 # Not out of the nursery: its group of exceptions refers to itself through frames.
                 self._refusal_code = refused.code
-                if self._protocol.answering and self._running:
+                if self._protocol.answering and self._requests.count:
                     with within(LAST_SEND_S):  # the answer that has begun
-                        await self._quiet.wait()
+                        await self._requests.quiet.wait()
             self._scope.cancel()
 
     def _speaks_http2(self) -> bool:
@@ -200,9 +297,11 @@ class Connection:
                     assert self._pieces is not None
                     await self._pieces.send(bytes(data))
             except GONE:
-                self._gone = True
-        self._ended = True
-        if not self._idle:
+                self.close()
+                return
+        if self._state is Phase.IDLE:
+            self._move(Phase.ENDING)
+        else:
             self.close()
 
     async def _feed(self, pieces: trio.MemoryReceiveChannel[bytes], protocol: Http1 | Http2) -> None:
@@ -245,23 +344,38 @@ class Connection:
         elif isinstance(event, Updated):
             self._set_idle(event.idle)
 
+    def _move(self, state: Phase) -> None:
+        self._state = TRANSITIONS.move(self._state, state)
+
+    def _lose(self) -> None:
+        """Note that nothing can be sent any more."""
+        if self._state is not Phase.GONE:
+            self._move(Phase.GONE)
+
     def _set_idle(self, idle: bool) -> None:
-        self._idle = idle
         self._limit.set(KEEP_ALIVE_S if idle else float("inf"))
-        self._update()
-        if self._ended and not idle:
+        if self._state in _OPEN:
+            self._follow(idle)
+        elif self._state in (Phase.ENDING, Phase.GONE) and not idle:
             self.close()
 
     def _note(self, request: int, stalled: bool) -> None:
         """Note that a request waits for the rest of its body, or that it does not."""
-        (self._stalled.add if stalled else self._stalled.discard)(request)
-        self._update()
+        waiting = self._requests.stalled
+        (waiting.add if stalled else waiting.discard)(request)
+        if self._state in (Phase.BUSY, Phase.STALLED):
+            self._follow(idle=False)
 
-    def _update(self) -> None:
-        stalled = STALLED if self._stalled and len(self._stalled) == self._running else ""
-        waits_for = IDLE if self._idle else stalled
-        if waits_for != self._waits_for:
-            self._waits_for = waits_for
+    def _follow(self, idle: bool) -> None:
+        """Pass to the state that follows from the requests; tell the owner what it waits for."""
+        before = self._state
+        after = Phase.IDLE if idle else Phase.STALLED if self._requests.all_stalled else Phase.BUSY
+        if after is before:
+            return
+        if after is Phase.STALLED and before is not Phase.BUSY:
+            self._move(Phase.BUSY)
+        self._move(after)
+        if (waits_for := _WAITS.get(after, "")) != _WAITS.get(before, ""):
             self._on_wait(self, waits_for)
 
     async def _write(self, data: bytes) -> None:
@@ -279,7 +393,7 @@ class Connection:
             scope, self._sending = self._sending, None
             if scope.cancelled_caught:
                 self.close()
-            if self._gone:
+            if self._state is Phase.GONE:
                 return
 
     async def spawn_app(
@@ -326,6 +440,8 @@ class Connection:
                 return data
             return await take.receive()
 
+        if self._state is Phase.BUSY:
+            self._move(Phase.SWITCHED)
         self._protocol.answering = True
         await self._write(head_of(response.code, response.headers))
         await response.carry(from_client, self._write)
@@ -353,15 +469,11 @@ class Connection:
         scope["extensions"][WAIT] = partial(self._note, id(opened))
         if isinstance(self._protocol, Http1):
             scope["extensions"][ASK] = self._protocol.ask_for_body
-        if not self._running:
-            self._quiet = trio.Event()
-        self._running += 1
+        self._requests.begin()
         try:
             await self._app(scope, receive, last_shielded)
         finally:
-            self._running -= 1
-            if not self._running:
-                self._quiet.set()
+            self._requests.end()
             self._note(id(opened), False)
             for close in opened:
                 close()
