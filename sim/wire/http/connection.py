@@ -88,7 +88,7 @@ TRANSITIONS = Transitions(
     {
         Phase.HANDSHAKE: {
             Phase.IDLE: "the handshake is done, or there is none",
-            Phase.CLOSING: "the client speaks no TLS, and is told so",
+            Phase.CLOSING: "the client speaks no TLS, and receives an answer that says so",
             Phase.GONE: "the handshake takes too long, or the client closes it",
         },
         Phase.IDLE: {
@@ -367,7 +367,7 @@ class Connection:
             self._follow(idle=False)
 
     def _follow(self, idle: bool) -> None:
-        """Pass to the state that follows from the requests; tell the owner what it waits for."""
+        """Pass to the state that follows from the requests, and notify the owner of a new wait."""
         before = self._state
         after = Phase.IDLE if idle else Phase.STALLED if self._requests.all_stalled else Phase.BUSY
         if after is before:
