@@ -20,7 +20,7 @@ from sim.app.receivers import Receiver
 from sim.app.serving.remote import TIMEOUT_S, Issuer, Remote, Webhook
 from sim.kernel import OutsideAnswer, OutsideRequest
 from sim.kernel.outside import DEADLINE_EXCEEDED
-from sim.wire.outside.calls import Exchanger
+from sim.wire.outside.calls import IDLE_S, Exchanger
 from sim.wire.outside.connections import UNREADABLE_ROOTS
 from sim.wire.outside.passages import open_passage
 from sim.wire.patience import TICK_S
@@ -299,6 +299,36 @@ async def test_connections_are_kept_and_cookies_are_not() -> None:
         assert server.opened == 1
         assert server.heads[2].startswith(b"GET //x/./y?z HTTP/1.1\r\nHost: 127.0.0.1:")
         assert b"ookie" not in server.heads[2]
+        exchanger.close()
+
+
+async def test_kept_connection_is_closed_with_its_server_or_after_its_time(
+    mock_clock: MockClock,
+) -> None:
+    kept: list[trio.abc.Stream] = []
+
+    async def keep(stream: trio.abc.Stream, head: bytes) -> None:
+        await greet(stream, head)
+        kept.append(stream)
+
+    exchanger = Exchanger()
+    async with answering(keep) as server:
+        request = OutsideRequest("GET", f"http://127.0.0.1:{server.port}/")
+        assert (await exchanger.exchange(request, 20.0)).code == 200
+        assert exchanger.kept == 1
+        await kept[0].aclose()
+        while exchanger.kept:
+            await trio.lowlevel.checkpoint()
+        for _ in range(2):  # the second one on the same connection
+            assert (await exchanger.exchange(request, 20.0)).code == 200
+            await trio.testing.wait_all_tasks_blocked()
+            mock_clock.jump(IDLE_S - 1)
+            await trio.testing.wait_all_tasks_blocked()
+            assert exchanger.kept == 1
+        assert server.opened == 2
+        mock_clock.jump(2)
+        await trio.testing.wait_all_tasks_blocked()
+        assert exchanger.kept == 0
         exchanger.close()
 
 

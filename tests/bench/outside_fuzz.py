@@ -6,9 +6,11 @@ python -m tests.bench.outside_fuzz --pieces [--answers 10000] [--seed 1]
 Requests make the server call servers outside: validating, mutating and conversion webhooks, the
 token webhook, the issuer of ID tokens, the mode Webhook, the audit webhook, and a server behind an
 APIService.  All of them get random answers: heads, chunks, redirects, encodings, JSON, YAML and
-certificates.  A bystander gets /version on a connection that it keeps and on new ones.  The program
-fails if the server ends, if the bystander is not served, if the log has a traceback, or if the
-replay of the journal differs.
+certificates.  A bystander gets /version on a connection that it keeps and on new ones.  Three
+servers, each at a pace of its own, get a part of the answers.  The program fails if a server ends,
+if the bystander is not served, if a descriptor is left once the strangers have closed their
+connections, if a piece of work takes too much processor time (`tests.bench.pieces`), if the log has
+a traceback, or if the replay of the journal differs.
 
 The second form gives the same answers to the readers alone, in pieces as a connection gives them,
 and fails if an error leaves them or if one piece takes more than PIECE_S of processor time.
@@ -45,10 +47,10 @@ from sim.api.store import Question
 from sim.app.parts.webhooks import load_answer_yaml
 from sim.kernel.outside import ANSWER_MAX
 from sim.wire.outside.answers import AnswerReader, BrokenAnswer
-from sim.wire.outside.calls import IDLE_MAX
 from sim.wire.outside.connections import RECEIVE_BYTES
 from sim.wire.stack import make_room
 from sim.wire.tls import Authority, server_context
+from tests.bench.heavy import PIECE_MS_MAX, longest_of
 from tests.bench.random_answers import answer_of, good
 from tests.bench.wire_fuzz import (
     GONE,
@@ -67,13 +69,18 @@ from tests.cluster.cli.test_conversion_webhooks import GROUP as WIDGETS
 from tests.cluster.cli.test_conversion_webhooks import widget, widgets
 from tests.cluster.cli.test_outside_webhooks import HOOKS, MAPS, configuration
 
-PARALLEL = 8
+PARALLEL = 48  # most of the time a request waits, for a deadline or between two tries of the server
+PACES = ("1", "5", "20")  # each for a part of the answers
+BYSTANDER_S = 0.2  # between two turns
 PIECE_S = 0.2  # processor time of the longest piece of work
 REQUEST_S = 30.0  # for one request, on a busy machine
 CORE = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SERVICES = "/api/v1/namespaces/default/services"
 OBJECTS = f"/apis/{WIDGETS}/v1/namespaces/default/widgets"
 FLUNDERS = f"/apis/{GROUP}/v1/flunders"
+_trusting = trusting()  # once: it reads all certificates of the machine
+
+
 # --- the strangers --------------------------------------------------------------------------------
 
 
@@ -85,20 +92,29 @@ class Strangers:
         self.given: Counter[str] = Counter()
         self.over = trio.Event()
         self.ports: dict[str, int] = {}
+        self._open: dict[trio.SocketStream, None] = {}
 
-    async def handle(self, kind: str, stream: trio.abc.Stream) -> None:
+    def close(self) -> None:
+        """Close all connections, now and as they come."""
+        self.over.set()
+        for transport in self._open:
+            transport.socket.close()
+
+    async def handle(self, stream: trio.abc.Stream) -> None:
         """Answer requests until the connection ends."""
         transport = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
-        with suppress(*GONE, ssl.SSLError, ValueError):
-            while await self._answer(kind, stream):
-                pass
         assert isinstance(transport, trio.SocketStream)
+        self._open[transport] = None
+        with suppress(*GONE, ssl.SSLError, ValueError):
+            while not self.over.is_set() and await self._answer(stream):
+                pass
+        del self._open[transport]
         if self.random.random() < 0.3:
             with suppress(OSError):
                 transport.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         transport.socket.close()
 
-    async def _answer(self, kind: str, stream: trio.abc.Stream) -> bool:
+    async def _answer(self, stream: trio.abc.Stream) -> bool:
         """Answer one request; True if the connection is kept."""
         random = self.random
         held = b""
@@ -158,7 +174,7 @@ class Strangers:
                     context = server_context(pairs[kind], authority.pem)
                     context.set_alpn_protocols(["http/1.1"])
                     shown = trio.SSLListener(listener, context, https_compatible=True)
-                nursery.start_soon(trio.serve_listeners, partial(self.handle, kind), [shown])
+                nursery.start_soon(trio.serve_listeners, self.handle, [shown])
             yield
             nursery.cancel_scope.cancel()
 
@@ -178,7 +194,7 @@ async def send(
     media = "application/json-patch+json" if method == "PATCH" else "application/json"
     head += f"Content-Type: {media}\r\nContent-Length: {len(data)}\r\n\r\n"
     with trio.move_on_after(REQUEST_S), suppress(*GONE, ssl.SSLError):
-        stream = await encrypted(server.port, trusting())
+        stream = await encrypted(server.port, _trusting)
         try:
             await stream.send_all(head.encode() + data)
             answer = b""
@@ -303,7 +319,7 @@ async def fuzz(server: Server, strangers: Strangers, authority: Authority) -> Ou
 
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(stand_by, server, outcome, strangers.over)
+            nursery.start_soon(stand_by, server, outcome, strangers.over, BYSTANDER_S)
             async with trio.open_nursery() as workers:
                 for worker in range(PARALLEL):
                     workers.start_soon(work, worker)
@@ -311,7 +327,8 @@ async def fuzz(server: Server, strangers: Strangers, authority: Authority) -> Ou
     except* GONE as gone:
         outcome.failures.append(f"the bystander was not served: {gone.exceptions[0]!r}")
     outcome.codes.update(strangers.given)
-    await settle(server, before + IDLE_MAX, outcome)  # connections that are kept
+    strangers.close()
+    await settle(server, before, outcome)
     return outcome
 
 
@@ -425,15 +442,20 @@ def scenario(folder: Path, port: int) -> Path:
     return path
 
 
-async def run(folder: Path, answers: int, seed: int) -> Outcome:
+async def run(folder: Path, answers: int, seed: int, pace: str) -> Outcome:
+    """Serve at a pace, and give so many answers."""
     authority = Authority("strangers")
     (folder / "ca.pem").write_bytes(authority.pem)
+    pieces = folder / "pieces"
+    pieces.touch()
     strangers = Strangers(Random(seed), answers)
     async with strangers.listening(authority):
         port = strangers.ports["good"]
         options = [str(scenario(folder, port)), "--service-address", f"default/wardle={HOST}:{port}"]
-        serve = serving(None, *options)
+        program = ("tests.bench.pieces", str(pieces))
+        serve = serving(None, *options, "--pace", pace, program=program)
         server = await trio.to_thread.run_sync(serve.__enter__)
+        pieces.write_text("")  # of the start
         try:
             outcome = await fuzz(server, strangers, authority)
             await trio.to_thread.run_sync(judged, server, outcome, signal.SIGTERM)
@@ -441,6 +463,10 @@ async def run(folder: Path, answers: int, seed: int) -> Outcome:
                 print(count, line)
         finally:
             serve.__exit__(None, None, None)
+    longest_ms = max(longest_of(pieces).values())
+    print(f"pace {pace}: longest piece {longest_ms:.1f} ms")
+    if longest_ms > PIECE_MS_MAX:
+        outcome.failures.append(f"a piece took {longest_ms:.1f} ms")
     return outcome
 
 
@@ -456,10 +482,14 @@ def main() -> int:
         outcome = run_pieces(chosen.answers, chosen.seed)
         print(outcome)
         return bool(outcome.failures)
-    with TemporaryDirectory() as name:
-        outcome = trio.run(run, Path(name), chosen.answers, chosen.seed)
-    print(outcome)
-    return bool(outcome.failures)
+    failed = False
+    for n, pace in enumerate(PACES):
+        with TemporaryDirectory() as name:
+            part = chosen.answers // len(PACES)
+            outcome = trio.run(run, Path(name), part, chosen.seed + n, pace)
+        print(outcome, flush=True)
+        failed = failed or bool(outcome.failures)
+    return failed
 
 
 if __name__ == "__main__":

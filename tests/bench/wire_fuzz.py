@@ -24,7 +24,7 @@ import struct
 import subprocess
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,13 +83,19 @@ class Server:
 
 
 @contextmanager
-def serving(descriptors: int | None = None, *options: str) -> Iterator[Server]:
-    """Run a server without nodes.  descriptors: the limit that it starts with, soft and hard."""
+def serving(
+    descriptors: int | None = None, *options: str, program: Sequence[str] = ("sim.app.cli.main",)
+) -> Iterator[Server]:
+    """Run a server without nodes.
+
+    descriptors: the limit that it starts with, soft and hard
+    program: the module that serves, and its own arguments
+    """
 
     with TemporaryDirectory() as name:
         folder = Path(name)
         limited = [] if descriptors is None else ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh"]
-        serve = [sys.executable, "-m", "sim.app.cli.main", "serve", "--port", "0", "--naming", "kubernetes"]
+        serve = [sys.executable, "-m", *program, "serve", "--port", "0", "--naming", "kubernetes"]
         files = ["--client-config", str(folder / "config"), "--journal", str(folder / "journal")]
         with (
             (folder / "log").open("w") as log,
@@ -326,9 +332,11 @@ async def hostile(port: int, context: ssl.SSLContext, attempt: Attempt) -> str:
     return "closed"
 
 
-async def stand_by(server: Server, outcome: Outcome, over: trio.Event) -> None:
+async def stand_by(server: Server, outcome: Outcome, over: trio.Event, pause_s: float = 0.0) -> None:
     """Be served until the attempts are over, and once more: on a connection that is kept, and on
     new ones.
+
+    pause_s: between two turns
     """
     context = trusting()
     kept = await encrypted(server.port, context)
@@ -344,7 +352,8 @@ async def stand_by(server: Server, outcome: Outcome, over: trio.Event) -> None:
                 return
             if stream is not kept:
                 await trio.aclose_forcefully(stream)
-        await trio.lowlevel.checkpoint()
+        with trio.move_on_after(pause_s):
+            await over.wait()
     await trio.aclose_forcefully(kept)
 
 

@@ -6,7 +6,8 @@ into an operation at the gate of the kernel.  A failure has the words of Go's cl
 Holds: each call posts one result, for any address and any bytes of the server; one that is
 cancelled posts the deadline.  One deadline bounds the whole exchange: the look-up of the name,
 the connection, the request, the head and the body.  An answer is read up to its limit, and is
-inflated up to it.  Connections are kept open and shared by calls with the same certificates.
+inflated up to it.  Connections are kept open and shared by calls with the same certificates, until
+their server closes them, or for IDLE_S.
 
 Mirrors  golang net/http client.go, transport.go at go1.19 (Accept-Encoding, kept connections).
 Differs  no redirect is followed here; a request is sent again only if it is a GET and the server
@@ -94,6 +95,11 @@ class Exchanger:
         self._contexts: OrderedDict[_Certificates, ssl.SSLContext | None] = OrderedDict()
         self._idle: OrderedDict[Connection, _Shared] = OrderedDict()
 
+    @property
+    def kept(self) -> int:
+        """How many connections are kept open."""
+        return len(self._idle)
+
     def close(self) -> None:
         """Close the kept connections."""
         for connection in self._idle:
@@ -175,7 +181,8 @@ class Exchanger:
         """A kept connection that still works."""
         for connection in [each for each, of in self._idle.items() if of == shared]:
             del self._idle[connection]
-            if connection.is_idle and trio.current_time() - connection.idle_since < IDLE_S:
+            connection.resting.cancel()
+            if connection.is_idle:
                 return connection
             connection.close()
         return None
@@ -185,10 +192,20 @@ class Exchanger:
         if not keeps:
             connection.close()
             return
-        connection.idle_since = trio.current_time()
         self._idle[connection] = shared
         if len(self._idle) > self._idle_max:
             self._idle.popitem(last=False)[0].close()
+        if connection in self._idle:
+            scope = connection.resting = trio.CancelScope()
+            trio.lowlevel.spawn_system_task(self._rest, connection, scope, name="a kept connection")
+
+    async def _rest(self, connection: Connection, resting: trio.CancelScope) -> None:
+        """Close a kept connection with its server, or after IDLE_S (persistConn.readLoop)."""
+        with resting, trio.move_on_after(IDLE_S):
+            await trio.lowlevel.checkpoint_if_cancelled()  # it may have been taken again
+            await connection.wait_readable()
+        if not resting.cancelled_caught and self._idle.pop(connection, None) is not None:
+            connection.close()
 
 
 class OutsideSender:

@@ -95,11 +95,15 @@ class Transport(trio.abc.Stream):
 
 
 class Connection:
-    """A connection.  is_used: True once an answer was read from it"""
+    """A connection.
+
+    is_used: True once an answer was read from it
+    resting: the scope in which it waits for the next request
+    """
 
     def __init__(self, stream: trio.abc.Stream, transport: Transport) -> None:
         self.is_used = False
-        self.idle_since = 0.0
+        self.resting = trio.CancelScope()
         self._stream, self._transport = stream, transport
 
     async def send(self, data: bytes) -> None:
@@ -125,8 +129,16 @@ class Connection:
         waiting.register(number, select.POLLIN)
         return not waiting.poll(0)
 
+    async def wait_readable(self) -> None:
+        """Wait until the server has closed the connection or sent something, or it is closed here."""
+        try:
+            await trio.lowlevel.wait_readable(self._transport.socket)
+        except (*BROKEN, ValueError):
+            pass
+
     def close(self) -> None:
         """Close the connection at once."""
+        self.resting.cancel()
         self._transport.socket.close()
 
 
