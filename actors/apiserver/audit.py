@@ -35,7 +35,7 @@ from sim.api.generated_names import new_uid
 from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.kernel import Context
-from sim.options.audit import BATCH, STRICT
+from sim.options.apiserver.audit import BATCH, STRICT
 
 
 class Auditor:

@@ -37,7 +37,7 @@ from sim.api.verbs import subresources as verbs_sub
 from sim.api.verbs.call import Call, Registry, bad_dry_run, is_true
 from sim.api.watch.cache import WatchCache
 from sim.api.watch.cache_watch import CacheWatch
-from sim.options.gates import CHUNKING, DRY_RUN, REMAINING_COUNT
+from sim.options.features.gates import CHUNKING, DRY_RUN, REMAINING_COUNT
 from sim.units import not_unsigned, parse_whole
 
 READS = ("get", "list", "watch")

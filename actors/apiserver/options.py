@@ -19,7 +19,7 @@ UNCACHED = ("events",)
 
 @dataclass(frozen=True, slots=True)
 class ApiServerOptions:
-    """The options of one replica; `sim.options.api_server` reads them from flags.
+    """The options of one replica; `sim.options.apiserver.server` reads them from flags.
 
     seats: number of seats of priority and fairness, for which requests wait while requests take
     time;

@@ -20,7 +20,7 @@ from sim.api.auth.rbac.rules import Rule, rules_of
 from sim.api.objects import name_of
 from sim.api.types import Obj
 from sim.api.validation.metadata import matches
-from sim.options.gates import SERVER_SIDE_APPLY, enabled
+from sim.options.features.gates import SERVER_SIDE_APPLY, enabled
 
 NAME = "clusterrole-aggregation"
 CLIENT = "clusterrole-aggregation-controller"  # and the field manager of its writes

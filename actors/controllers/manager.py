@@ -33,8 +33,8 @@ from sim.api.types import Transport, UserInfo
 from sim.client import DEFAULT_QPS, Client, ElectionOptions, EventRecorder, Informers, candidate
 from sim.ident import Names
 from sim.kernel import Context
-from sim.options.controller_manager import ControllerManagerOptions
-from sim.options.leader_migration import LEASES, Lock, Migration
+from sim.options.controllers.leader_migration import LEASES, Lock, Migration
+from sim.options.controllers.manager import ControllerManagerOptions
 
 VERSION = "v1.25.16"
 Connect = Callable[[Context], Sequence[Transport]]

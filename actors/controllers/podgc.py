@@ -24,7 +24,7 @@ from sim.api.types import Obj, Reply, Request
 from sim.client.pod_status import status_request
 from sim.ident import Names
 from sim.kernel.causes import caused_by
-from sim.options.gates import OUT_OF_SERVICE, POD_DISRUPTION, enabled
+from sim.options.features.gates import OUT_OF_SERVICE, POD_DISRUPTION, enabled
 from sim.units import MS, SECOND, format_time
 
 CLIENT = "pod-garbage-collector"

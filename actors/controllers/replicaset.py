@@ -49,7 +49,7 @@ from sim.api.objects import (
 )
 from sim.api.selectors import from_selector
 from sim.api.types import Obj
-from sim.options.gates import enabled
+from sim.options.features.gates import enabled
 from sim.units import MS, SECOND, format_time, parse_time
 
 AGE_RATIO = "replicaset_controller_sorting_deletion_age_ratio"

@@ -23,7 +23,7 @@ from actors.controllers.shared.cloud import ROUTES, Cloud, Refused, Route
 from actors.controllers.shared.network_condition import network_patch
 from actors.controllers.shared.shell import BACKOFF_US, Env
 from sim.api.types import Obj
-from sim.options.node_networks import Network, network
+from sim.options.controllers.networks import Network, network
 from sim.units import format_duration
 
 NAME = "route"

@@ -70,7 +70,7 @@ from sim.ident import Names
 from sim.kernel.actor import Context
 from sim.kernel.causes import caused_by
 from sim.kernel.dice import Dice
-from sim.options.node_agent import NodeAgentOptions
+from sim.options.node.agent import NodeAgentOptions
 from sim.options.storage_drivers import StorageDrivers
 from sim.units import SECOND
 

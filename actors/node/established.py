@@ -21,7 +21,7 @@ from actors.node.sources.references import variables_of, volumes_of
 from actors.node.volumes.specs import managed_volumes
 from sim.api.types import Obj
 from sim.ident import Names
-from sim.options.node_agent import NodeAgentOptions
+from sim.options.node.agent import NodeAgentOptions
 from sim.units import format_time
 
 

@@ -42,7 +42,7 @@ from sim.client.pod_status import status_request
 from sim.client.rest.channel import REFUSED
 from sim.ident import Names
 from sim.kernel import Context, Kind
-from sim.options.gates import OF_SPREAD, OF_VOLUMES, POD_DISRUPTION, enabled
+from sim.options.features.gates import OF_SPREAD, OF_VOLUMES, POD_DISRUPTION, enabled
 from sim.options.scheduler import SchedulerOptions
 from sim.units import format_time
 

@@ -27,7 +27,7 @@ from actors.scheduler.search.signature import NOT_ASKED, Signature
 from actors.scheduler.search.volumes import VolumeSearch
 from actors.scheduler.volumes.pod_volumes import Choice, PodVolumes
 from actors.scheduler.volumes.storage import Storage
-from sim.options.gates import VOLUME_CAPACITY_PRIORITY
+from sim.options.features.gates import VOLUME_CAPACITY_PRIORITY
 
 FEASIBLE_MIN = 100  # minFeasibleNodesToFind
 PERCENT_MIN = 5  # minFeasibleNodesPercentageToFind

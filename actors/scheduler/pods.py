@@ -36,7 +36,7 @@ from sim.api.scheduling import (
 )
 from sim.api.store import Item
 from sim.api.types import Obj
-from sim.options.gates import MATCH_LABEL_KEYS, MIN_DOMAINS, NODE_INCLUSION
+from sim.options.features.gates import MATCH_LABEL_KEYS, MIN_DOMAINS, NODE_INCLUSION
 from sim.units import quantity_milli, quantity_value
 
 # Counted for scoring if a container requests nothing (pkg/scheduler/util/pod_resources.go).

@@ -77,8 +77,8 @@ from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, Actor, Context, Kernel, Operation, Supervisor, Trace
 from sim.kernel import Rule as NetworkRule
 from sim.kernel.fast import PLAIN, FastPaths
-from sim.options.audit import WEBHOOK as AUDIT_WEBHOOK
-from sim.options.gates import OPENAPI_ENUMS, is_on
+from sim.options.apiserver.audit import WEBHOOK as AUDIT_WEBHOOK
+from sim.options.features.gates import OPENAPI_ENUMS, is_on
 from sim.options.storage_drivers import StorageDrivers
 from sim.report.changes import Chronicle
 from sim.scenario.plan.own_kinds import resource_named

@@ -29,16 +29,16 @@ from sim.app.receivers import Receiver, read_receiver
 from sim.errors import InputError, Problems, suggestion
 from sim.files import read_bounded
 from sim.ident import NAMES, Names
-from sim.options.api_server import ApiServerFlags, parse_api_server
-from sim.options.audit import BATCH, POLICY
-from sim.options.audit import WEBHOOK as AUDIT_WEBHOOK
-from sim.options.authentication import AuthenticationFlags
+from sim.options.apiserver.audit import BATCH, POLICY
+from sim.options.apiserver.audit import WEBHOOK as AUDIT_WEBHOOK
+from sim.options.apiserver.authentication import AuthenticationFlags
+from sim.options.apiserver.server import ApiServerFlags, parse_api_server
 from sim.options.base import mapping, options_of, raw_option
-from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
-from sim.options.gates import FEATURE_GATES, built_gates, enabled, idle_gates
-from sim.options.idle_gates import reason
+from sim.options.controllers.manager import ControllerManagerOptions, parse_controller_manager
+from sim.options.features.gates import FEATURE_GATES, built_gates, enabled, idle_gates
+from sim.options.features.idle import reason
 from sim.options.metrics import MetricsFlags
-from sim.options.node_agent import NodeAgentOptions, parse_node_agent
+from sim.options.node.agent import NodeAgentOptions, parse_node_agent
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, NodePlan
 from sim.units import NANO, SECOND, format_quantity_nano, quantity_nano, quantity_style

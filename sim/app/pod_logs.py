@@ -17,7 +17,7 @@ from sim.api.store import Item
 from sim.api.types import Obj, Reply
 from sim.api.verbs.call import Call, is_true
 from sim.api.verbs.log import number_of
-from sim.options.node_agent import NodeAgentOptions
+from sim.options.node.agent import NodeAgentOptions
 
 
 def pod_log(

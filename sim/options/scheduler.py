@@ -30,7 +30,7 @@ from sim.options.base import (
 )
 from sim.options.client_flags import ClientFlags
 from sim.options.election import ElectionFlags
-from sim.options.gates import OF_SPREAD, OF_VOLUMES, POD_DISRUPTION, feature_gates
+from sim.options.features.gates import OF_SPREAD, OF_VOLUMES, POD_DISRUPTION, feature_gates
 from sim.options.refusals import CLIENT, HELP, LOGS, OLD_LOGS, PROFILE, SERVER, refusals
 from sim.options.serving import secure_port
 

@@ -25,7 +25,7 @@ from sim.api.validation.metadata import labels
 from sim.errors import InputError, Problems, each_error
 from sim.ident import NAMES
 from sim.options.base import boolean, mapping, raw_option
-from sim.options.gates import NO_PRIVILEGED, of_api_server
+from sim.options.features.gates import NO_PRIVILEGED, of_api_server
 from sim.options.storage_drivers import StoragePlan, driver_process
 from sim.scenario.actions.taint import taints_problem
 from sim.scenario.check import references

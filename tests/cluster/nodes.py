@@ -27,7 +27,7 @@ from sim.api.types import Obj, Reply, UserInfo
 from sim.client import Channel, Client
 from sim.ident import NAMES
 from sim.kernel import Context, Kernel, Supervisor
-from sim.options.controller_manager import ControllerManagerOptions
+from sim.options.controllers.manager import ControllerManagerOptions
 from sim.units import SECOND, format_micro_time, format_time
 
 NAMES_ORCH = NAMES["orch"]

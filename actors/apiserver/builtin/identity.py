@@ -29,7 +29,7 @@ from sim.api.refusals import Refusal
 from sim.api.store import Page, Range
 from sim.api.types import Obj, Reply, Request, Verb
 from sim.kernel import Context
-from sim.options.gates import IDENTITY, STORAGE_VERSIONS
+from sim.options.features.gates import IDENTITY, STORAGE_VERSIONS
 from sim.units import MINUTE, MS, SECOND, format_micro_time, format_time, parse_time
 
 JITTER = 0.04

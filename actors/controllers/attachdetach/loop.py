@@ -33,7 +33,7 @@ from sim.api.volume_translation import translated, uses_disks
 from sim.api.volumes import claim_name, disk_of, foreign_claim_problem, uses_claims
 from sim.client import unmoved
 from sim.kernel.sync import Future
-from sim.options.gates import OUT_OF_SERVICE, enabled
+from sim.options.features.gates import OUT_OF_SERVICE, enabled
 from sim.units import MINUTE, MS, SECOND
 
 CLIENT = "attachdetach-controller"

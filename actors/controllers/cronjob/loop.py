@@ -24,7 +24,7 @@ from sim.api.cron import Schedule, ScheduleError, parse_schedule, zone_of
 from sim.api.objects import controller_of, is_deleting, key_of, spec_of, status_of, uid_of
 from sim.api.types import Obj
 from sim.kernel.causes import caused_by, without_cause
-from sim.options.gates import TIME_ZONE, enabled
+from sim.options.features.gates import TIME_ZONE, enabled
 from sim.units import SECOND, format_time, parse_time
 
 SKEW = "cronjob_controller_cronjob_job_creation_skew_duration_seconds"

@@ -32,7 +32,7 @@ from actors.controllers.shared.shell import Env, aggregate, run_workers
 from sim.api.objects import is_deleting, is_ready, key_of, revision_of
 from sim.api.types import Obj
 from sim.client import unmoved
-from sim.options.gates import TERMINATING_CONDITION, TOPOLOGY_HINTS, enabled
+from sim.options.features.gates import TERMINATING_CONDITION, TOPOLOGY_HINTS, enabled
 from sim.units import SECOND
 
 PREFIX = "endpoint_slice_controller_"

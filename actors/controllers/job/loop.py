@@ -49,7 +49,7 @@ from sim.api.objects import (
 from sim.api.types import Obj, Reply
 from sim.client.queue import WorkQueue
 from sim.client.rest.limiter import ItemExponential
-from sim.options.gates import FAILURE_POLICY, JOB_TRACKING, enabled
+from sim.options.features.gates import FAILURE_POLICY, JOB_TRACKING, enabled
 from sim.units import SECOND, format_time, parse_time
 
 CLIENT = "job-controller"

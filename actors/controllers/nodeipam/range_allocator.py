@@ -24,7 +24,7 @@ from actors.controllers.shared.metering import count, observe
 from actors.controllers.shared.shell import Env
 from sim.api.types import Obj, Reply
 from sim.client import Client, EventRecorder, Heartbeats
-from sim.options.node_networks import network
+from sim.options.controllers.networks import network
 
 WORKERS = 30  # cidrUpdateWorkers
 PREFIX = "node_ipam_controller_cidrset_"

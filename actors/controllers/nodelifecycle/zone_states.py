@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from sim.options.controller_manager import ControllerManagerOptions
+from sim.options.controllers.manager import ControllerManagerOptions
 from sim.units import SECOND
 
 NEVER_QPS = 1.0  # the rate that flowcontrol.NewFakeNeverRateLimiter reports

@@ -30,7 +30,7 @@ from sim.api.generated_names import new_uid
 from sim.api.objects import annotations_of, key_of, name_of, phase_of, split_key, uid_of, with_metadata
 from sim.api.types import Obj
 from sim.api.volumes import MIGRATED, class_of, delays_binding, is_bound_to, reserved_for, volume_mode
-from sim.options.gates import HONOR_RECLAIM, RETROACTIVE_CLASS, enabled
+from sim.options.features.gates import HONOR_RECLAIM, RETROACTIVE_CLASS, enabled
 from sim.units import SECOND
 
 CLIENT = "persistent-volume-binder"

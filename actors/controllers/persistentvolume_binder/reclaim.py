@@ -31,7 +31,7 @@ from sim.api.objects import (
 )
 from sim.api.types import Obj
 from sim.client import Client, EventRecorder, Informer
-from sim.options.gates import HONOR_RECLAIM, enabled
+from sim.options.features.gates import HONOR_RECLAIM, enabled
 from sim.units import SECOND
 
 _DELETABLE = re.compile("/tmp/.+")

@@ -35,7 +35,7 @@ from actors.controllers.shared.shell import RETRY_US, Env, aggregate, retry_on_c
 from sim.api.auth.account_tokens import legacy_claims
 from sim.api.generated_names import generated_name
 from sim.api.types import Obj, Reply
-from sim.options.gates import NO_TOKEN_SECRETS, enabled
+from sim.options.features.gates import NO_TOKEN_SECRETS, enabled
 from sim.units import MS
 
 CLIENT = "tokens-controller"

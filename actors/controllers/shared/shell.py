@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sim.client import Client, EventRecorder, Informer, Informers, WorkQueue
     from sim.ident import Names
     from sim.kernel import Context
-    from sim.options.controller_manager import ControllerManagerOptions
+    from sim.options.controllers.manager import ControllerManagerOptions
 
 EXPECTATION_TTL_US = 5 * MINUTE  # ExpectationsTimeout
 NODE_INDEX = "spec.nodeName"  # index of the pod informer: pods by the node that they are bound to

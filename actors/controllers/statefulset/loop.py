@@ -51,7 +51,7 @@ from actors.controllers.statefulset.decide import (
 )
 from sim.api.objects import key_of, replicas_of
 from sim.api.types import Obj, Reply
-from sim.options.gates import CLAIM_RETENTION, MAX_UNAVAILABLE, enabled
+from sim.options.features.gates import CLAIM_RETENTION, MAX_UNAVAILABLE, enabled
 from sim.units import SECOND
 
 RESOURCE = "statefulsets"

@@ -25,7 +25,7 @@ from sim.api.kinds.core.pod.disruption_target import Disruption, disrupted, stat
 from sim.api.types import Obj, Reply
 from sim.client.pod_status import status_request
 from sim.kernel.causes import caused_by
-from sim.options.gates import POD_DISRUPTION, enabled
+from sim.options.features.gates import POD_DISRUPTION, enabled
 from sim.units import MS, format_time
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from sim.api.types import NOT_FOUND, Obj, Reply, Request
 from sim.client.client import Client
 from sim.client.fast.lease_renewal import ALIGNED, Rhythm
 from sim.kernel.actor import Context
-from sim.options.node_agent import NodeAgentOptions
+from sim.options.node.agent import NodeAgentOptions
 from sim.units import MS, SECOND, format_micro_time
 
 TRIES = 5  # controller.go: maxUpdateRetries

@@ -26,7 +26,7 @@ from sim.api.kinds.common.resources import is_extended
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.options.cloud import provider_id
-from sim.options.node_agent import NodeAgentOptions
+from sim.options.node.agent import NodeAgentOptions
 from sim.units import (
     NANO,
     format_quantity_milli,

@@ -59,7 +59,7 @@ from sim.api.objects import TERMINAL
 from sim.api.store import Item
 from sim.api.types import Obj
 from sim.kernel.timer import Timer
-from sim.options.gates import GRPC_PROBES, enabled
+from sim.options.features.gates import GRPC_PROBES, enabled
 from sim.units import SECOND, format_time, parse_time
 
 RETRY_US = 10 * SECOND  # pod_workers.go: backOffPeriod, jitter 0.5

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from actors.node.thresholds import threshold_value
-from sim.options.node_agent import NodeAgentOptions
+from sim.options.node.agent import NodeAgentOptions
 from sim.units import (
     BINARY_SI,
     NANO,

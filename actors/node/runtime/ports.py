@@ -19,7 +19,7 @@ from sim.api.store import Item
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.kernel.actor import Context
-from sim.options.node_agent import NodeAgentOptions
+from sim.options.node.agent import NodeAgentOptions
 
 
 class NodePod(Protocol):

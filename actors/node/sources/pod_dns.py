@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sim.api.types import Obj
-from sim.options.node_agent import NodeAgentOptions
+from sim.options.node.agent import NodeAgentOptions
 
 OWN_SERVER = "127.0.0.53"  # systemd-resolved: its stub
 LOCAL_SERVER = "127.0.0.1"  # dns.go: GetPodDNS, where there is no file

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sim.api.types import Obj
 from sim.kernel.dice import Dice
-from sim.options.node_agent import NodeAgentOptions
+from sim.options.node.agent import NodeAgentOptions
 from sim.units import MS
 
 UNMOUNT_POLL_US = 300 * MS  # volume_manager.go: podAttachAndMountRetryInterval

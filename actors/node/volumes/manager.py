@@ -42,7 +42,7 @@ from actors.node.volumes.specs import (
 from sim.api.types import Obj, Reply
 from sim.api.volumes import claim_name
 from sim.kernel.causes import caused_by
-from sim.options.gates import READ_WRITE_ONCE_POD, enabled
+from sim.options.features.gates import READ_WRITE_ONCE_POD, enabled
 from sim.options.storage_drivers import StorageDriver, StorageDrivers
 from sim.transitions import Transitions
 from sim.units import MS

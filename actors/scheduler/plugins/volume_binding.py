@@ -13,7 +13,7 @@ from actors.scheduler.plugins.base import MAX_SCORE, ClusterEvent, Status, Volum
 from actors.scheduler.volumes.pod_volumes import PodVolumes
 from sim.api.objects import is_deleting, phase_of
 from sim.api.volumes import foreign_claim_problem
-from sim.options.gates import VOLUME_CAPACITY_PRIORITY
+from sim.options.features.gates import VOLUME_CAPACITY_PRIORITY
 
 IMMEDIATE = Status("VolumeBinding", ("pod has unbound immediate PersistentVolumeClaims",), True)
 

@@ -9,7 +9,7 @@ from actors.scheduler.cluster import NodeInfo
 from actors.scheduler.plugins.base import ClusterEvent, Status, VolumePlugin
 from actors.scheduler.volumes.pod_volumes import PodVolumes
 from sim.api.types import Obj
-from sim.options.gates import READ_WRITE_ONCE_POD
+from sim.options.features.gates import READ_WRITE_ONCE_POD
 
 DISK_CONFLICT = Status("VolumeRestrictions", ("node(s) had no available disk",))
 IN_USE = Status(

@@ -23,7 +23,7 @@ import msgspec
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 from sim.ident import Names
-from sim.options.audit import BLOCKING, JSON
+from sim.options.apiserver.audit import BLOCKING, JSON
 from sim.units import SECOND
 
 

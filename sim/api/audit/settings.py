@@ -6,7 +6,7 @@ import msgspec
 
 from sim.api.audit.delivery import Batching
 from sim.api.audit.policy import Policy
-from sim.options.audit import JSON
+from sim.options.apiserver.audit import JSON
 
 
 class LogSettings(msgspec.Struct, frozen=True):

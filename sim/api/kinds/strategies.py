@@ -21,7 +21,7 @@ from sim.api.schema.kind import NOTHING, Kind
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
 from sim.ident import Names
-from sim.options.gates import APP_ARMOR, is_on
+from sim.options.features.gates import APP_ARMOR, is_on
 
 
 def for_create(resource: Resource, obj: Obj, names: Names, gates: Collection[str] = ()) -> Obj:

@@ -38,7 +38,7 @@ from sim.api.store import Answer, Get, Item, Op, Pause, Unavailable
 from sim.api.types import Json, Obj, Reply, Request, UserInfo
 from sim.api.validation.errors import UNSUPPORTED, FieldError
 from sim.ident import Names
-from sim.options.gates import SERVER_SIDE_APPLY, is_on
+from sim.options.features.gates import SERVER_SIDE_APPLY, is_on
 from sim.units import SECOND, format_time, not_unsigned, parse_unsigned
 
 STORED_MAX = 3 * 512 * 1024  # etcd, DefaultMaxRequestBytes

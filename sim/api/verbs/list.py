@@ -30,7 +30,7 @@ from sim.api.store import Compacted, FutureRevision, Item, Page, Range, Unavaila
 from sim.api.types import Obj, Reply
 from sim.api.verbs.call import Call, unavailable
 from sim.ident import CONTINUE_TOKEN_VERSION
-from sim.options.gates import REMAINING_COUNT
+from sim.options.features.gates import REMAINING_COUNT
 from sim.units import go_quote, not_unsigned, not_whole, parse_unsigned, parse_whole
 
 INCONSISTENT = -1  # the revision in a token that continues at the present state

@@ -47,7 +47,7 @@ from sim.api.verbs.scale import get_scale, write_scale
 from sim.api.verbs.single import as_before, get, registry_key, update, update_object
 from sim.api.verbs.token import request_token
 from sim.api.verbs.token_review import review_token
-from sim.options.gates import POD_DISRUPTION
+from sim.options.features.gates import POD_DISRUPTION
 from sim.units import MS, go_quote
 
 # eviction.go, EvictionsRetry: 20 attempts at a write that conflicts, 0.5 s x (1..1.1) apart.

@@ -15,7 +15,7 @@ from sim.api.types import Obj
 from sim.app.audit.log import STDOUT, AuditLog
 from sim.errors import InputError
 from sim.files import check_output
-from sim.options.audit import WEBHOOK
+from sim.options.apiserver.audit import WEBHOOK
 from sim.options.base import raw_option
 from sim.scenario.plan.plan import ComponentPlan
 

@@ -18,7 +18,7 @@ from sim.api.audit.settings import WebhookSettings
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.kernel import Kernel, OutsideAnswer, OutsideRequest
-from sim.options.audit import WEBHOOK
+from sim.options.apiserver.audit import WEBHOOK
 from sim.units import SECOND
 
 TIMEOUT_S = 30.0  # webhook.go: defaultRequestTimeout

@@ -16,7 +16,7 @@ from sim.api.audit.policy import Policy, PolicyError, parse_policy, problem_line
 from sim.api.audit.settings import AuditSettings, LogSettings, WebhookSettings
 from sim.errors import InputError
 from sim.ident import Names
-from sim.options.audit import AuditFlags
+from sim.options.apiserver.audit import AuditFlags
 from sim.scenario.read.source import read_documents
 
 MEGABYTE = 1 << 20

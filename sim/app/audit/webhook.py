@@ -30,7 +30,7 @@ from sim.app.audit.posting import TIMEOUT_S, event_list
 from sim.app.receivers import read_receiver
 from sim.ident import Names
 from sim.kernel import OutsideRequest
-from sim.options.audit import WEBHOOK
+from sim.options.apiserver.audit import WEBHOOK
 from sim.units import SECOND
 from sim.wire.outside.calls import Exchanger
 from sim.wire.patience import within

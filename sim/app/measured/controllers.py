@@ -16,7 +16,7 @@ from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.kernel.meters import Meters
-from sim.options.controller_manager import ControllerManagerOptions
+from sim.options.controllers.manager import ControllerManagerOptions
 
 NO_PLUGIN = "N/A"
 # The plugins of in-tree sources that are no drivers, by the field of a volume.

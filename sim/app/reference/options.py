@@ -10,11 +10,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from sim.ident import Names
-from sim.options import api_server, controller_manager, node_agent_refusals, scheduler
+from sim.options import scheduler
+from sim.options.apiserver import server as api_server
 from sim.options.base import Option, options_of
-from sim.options.gate_table import GATES
-from sim.options.gates import FEATURE_GATES, SPECIAL, built_gates
-from sim.options.node_agent import NodeAgentOptions
+from sim.options.controllers import manager as controller_manager
+from sim.options.features.gates import FEATURE_GATES, SPECIAL, built_gates
+from sim.options.features.table import GATES
+from sim.options.node import refusals as node_agent_refusals
+from sim.options.node.agent import NodeAgentOptions
 from sim.units import format_duration
 
 

@@ -57,8 +57,8 @@ from sim.errors import InputError
 from sim.files import read_bounded
 from sim.ident import Names
 from sim.kernel import Kernel
-from sim.options.authentication import AuthenticationFlags
-from sim.options.controller_manager import ControllerManagerOptions
+from sim.options.apiserver.authentication import AuthenticationFlags
+from sim.options.controllers.manager import ControllerManagerOptions
 from sim.wire.http.certificates import CertificateReader, load_bundle
 from sim.wire.http.documents import Published
 from sim.wire.tls import Authority, client_context

@@ -48,7 +48,7 @@ from sim.app.serving.journal import End, JournalFile, Session
 from sim.app.serving.registration import wait_for_nodes
 from sim.errors import InputError
 from sim.kernel import NEVER_US, Operation, Trace
-from sim.options.audit import BATCH
+from sim.options.apiserver.audit import BATCH
 from sim.scenario.plan.plan import Plan
 from sim.wire.descriptors import connections_below, descriptor_limit, raise_descriptor_limit
 from sim.wire.http.app import Application

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from sim.ident import Names
-from sim.options.api_server import ApiServerFlags
+from sim.options.apiserver.server import ApiServerFlags
 from sim.options.base import BEGIN_PEM, certificates, file_name, file_names, options_of, strings
 from sim.options.base import document as content_reader
-from sim.options.controller_manager import ControllerManagerOptions
+from sim.options.controllers.manager import ControllerManagerOptions
 from sim.options.scheduler import SchedulerOptions
 from sim.scenario.read.samples import inside
 from sim.scenario.read.source import Document, Path_, read_documents

@@ -35,7 +35,7 @@ from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.api.verbs import connect
 from sim.kernel import OutsideRequest
-from sim.options.gates import COMPRESSION
+from sim.options.features.gates import COMPRESSION
 from sim.units import SECOND, parse_duration_us
 from sim.wire.exchange import BODY_MAX, Exchange, Response, serve_exchange
 from sim.wire.http import negotiation, rendering, routing

@@ -37,7 +37,7 @@ from sim.api.auth.attributes import AccessAttributes, Opinion
 from sim.api.schema.resource import Resource
 from sim.api.types import Reply, UserInfo, Verb
 from sim.ident import Names
-from sim.options.audit import STRICT
+from sim.options.apiserver.audit import STRICT
 from sim.wire.exchange import Exchange
 
 

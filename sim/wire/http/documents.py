@@ -20,7 +20,7 @@ from sim.api.openapi.aggregated import NOTHING, Aggregated
 from sim.api.schema.groups import FIRST_GROUP
 from sim.api.scheme import discovery
 from sim.api.scheme.scheme import Scheme
-from sim.options.gates import OPENAPI_V3, STORAGE_HASH
+from sim.options.features.gates import OPENAPI_V3, STORAGE_HASH
 from sim.wire.http.negotiation import NotAcceptable, check_produced
 from sim.wire.http.pages.document import NO_PAGE, Document, refused
 from sim.wire.http.pages.health import health_page

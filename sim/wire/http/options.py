@@ -19,7 +19,7 @@ from sim.api.verbs.call import is_true
 from sim.api.verbs.delete import delete_option_errors
 from sim.api.verbs.list import check_list_options
 from sim.ident import Names
-from sim.options.gates import DRY_RUN, SERVER_SIDE_APPLY, is_on
+from sim.options.features.gates import DRY_RUN, SERVER_SIDE_APPLY, is_on
 from sim.units import not_whole, parse_whole
 from sim.wire.http.routing import Target, parse_query, query_pairs
 

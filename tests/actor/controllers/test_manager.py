@@ -14,7 +14,7 @@ from sim.api.types import Endpoint
 from sim.client import Channel
 from sim.ident import NAMES
 from sim.kernel import Rule
-from sim.options.controller_manager import parse_controller_manager
+from sim.options.controllers.manager import parse_controller_manager
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import SCHEME, Plane, plane
 

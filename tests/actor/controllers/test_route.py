@@ -6,7 +6,7 @@ from typing import Any
 
 from actors.controllers.route import compare
 from actors.controllers.shared.cloud import Refused, Route
-from sim.options.node_networks import network
+from sim.options.controllers.networks import network
 from sim.units import SECOND
 from tests.actor.controllers.clouds import StatedCloud
 from tests.actor.controllers.test_nodeipam import add

@@ -15,8 +15,8 @@ from actors.controllers.table import LOOPS
 from sim.api.store import Change
 from sim.api.types import Endpoint, Obj, Reply, Request
 from sim.client import Channel
-from sim.options.controller_manager import ControllerManagerOptions
-from sim.options.gates import OF_FIELDS, enabled
+from sim.options.controllers.manager import ControllerManagerOptions
+from sim.options.features.gates import OF_FIELDS, enabled
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import SCHEME, Plane, plane
 

@@ -21,7 +21,7 @@ from sim.kernel.actor import Context, Supervisor
 from sim.kernel.dice import Dice
 from sim.kernel.kernel import Kernel
 from sim.kernel.pace import NEVER_US
-from sim.options.node_agent import NodeAgentOptions, parse_node_agent
+from sim.options.node.agent import NodeAgentOptions, parse_node_agent
 from sim.options.storage_drivers import StorageDrivers
 from sim.units import SECOND, format_time
 

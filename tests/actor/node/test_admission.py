@@ -7,7 +7,7 @@ import pytest
 
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from sim.api.types import Obj
-from sim.options.node_agent import parse_node_agent
+from sim.options.node.agent import parse_node_agent
 from sim.units import SECOND
 from tests.actor.node.fake import one_node
 from tests.actor.node.test_agent import behaving

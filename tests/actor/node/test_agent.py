@@ -7,7 +7,7 @@ import pytest
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from actors.node.runtime.ramps import Ramp
 from sim.api.store import Item
-from sim.options.node_agent import parse_node_agent
+from sim.options.node.agent import parse_node_agent
 from sim.units import MINUTE, SECOND
 from tests.actor.node.fake import one_node
 

@@ -9,7 +9,7 @@ from actors.node.runtime.containers import Container
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from sim.api.types import Obj
-from sim.options.node_agent import parse_node_agent
+from sim.options.node.agent import parse_node_agent
 from sim.units import MINUTE, SECOND
 from tests.actor.node.fake import FakeApi, one_node
 from tests.actor.node.test_agent import behaving

@@ -10,7 +10,7 @@ from actors.node.runtime.log_files import LogFiles
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, Rule, RuntimeProfile
 from sim.api.types import Obj
 from sim.kernel import Kernel
-from sim.options.node_agent import parse_node_agent
+from sim.options.node.agent import parse_node_agent
 from sim.units import SECOND
 from tests.actor.node.fake import one_node
 

@@ -10,7 +10,7 @@ from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, Runt
 from actors.node.sources.mirrors import static_pod
 from sim.api.types import Obj, WatchEvent
 from sim.kernel import Kernel
-from sim.options.node_agent import parse_node_agent
+from sim.options.node.agent import parse_node_agent
 from sim.units import SECOND
 from tests.actor.node.fake import NAMES_USED, FakeApi, one_node
 

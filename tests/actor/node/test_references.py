@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sim.options.node_agent import parse_node_agent
+from sim.options.node.agent import parse_node_agent
 from sim.units import SECOND
 from tests.actor.node.fake import FakeApi, one_node
 

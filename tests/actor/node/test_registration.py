@@ -5,7 +5,7 @@ from typing import Any
 
 from actors.node.runtime.profile import NodeSpec
 from sim.api.types import Obj
-from sim.options.node_agent import parse_node_agent
+from sim.options.node.agent import parse_node_agent
 from sim.units import SECOND
 from tests.actor.node.fake import NAMES_USED, FakeApi, one_node
 from tests.actor.node.test_agent import behaving

@@ -5,7 +5,7 @@ import pytest
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from actors.node.sync_loop import retry_at
 from sim.api.types import Obj
-from sim.options.node_agent import parse_node_agent
+from sim.options.node.agent import parse_node_agent
 from sim.units import MS, SECOND
 from tests.actor.node.fake import one_node
 from tests.actor.node.test_agent import behaving

@@ -7,7 +7,7 @@ import pytest
 from actors.node.volumes.registration import csi_node, node_patch, reconciled
 from sim.api.types import Obj
 from sim.kernel.kernel import Kernel
-from sim.options.node_agent import parse_node_agent
+from sim.options.node.agent import parse_node_agent
 from sim.options.storage_drivers import DriverFault, StorageDriver, StorageDrivers
 from sim.units import MS, SECOND
 from tests.actor.node.fake import NAMES_USED, FakeApi, one_node

@@ -21,7 +21,7 @@ from sim.ident import NAMES
 from sim.kernel.actor import Context, Supervisor
 from sim.kernel.kernel import Kernel
 from sim.kernel.network import Rule
-from sim.options.node_agent import parse_node_agent
+from sim.options.node.agent import parse_node_agent
 from sim.units import SECOND
 
 NAMES_USED = NAMES["orch"]

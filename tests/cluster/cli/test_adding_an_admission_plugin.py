@@ -15,7 +15,7 @@ from sim.api.types import Obj
 from sim.app.cluster import Cluster
 from sim.app.options import api_server_options
 from sim.errors import InputError
-from sim.options.api_server import parse_api_server
+from sim.options.apiserver.server import parse_api_server
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 
 POD: Obj = {

@@ -12,7 +12,7 @@ import pytest
 
 from sim.errors import InputError
 from sim.options.base import duration, more_than, option, options_of, parse
-from sim.options.controller_manager import ControllerManagerOptions
+from sim.options.controllers.manager import ControllerManagerOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from sim.app.cluster import Cluster
 from sim.app.serving.client_configs import ClientConfig, parse_client_configs
 from sim.app.serving.identities import Files
 from sim.errors import InputError
-from sim.options.api_server import parse_api_server
+from sim.options.apiserver.server import parse_api_server
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from tests.actor.identities import CORE, N, World, certificates, key, world
 

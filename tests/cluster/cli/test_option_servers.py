@@ -17,7 +17,7 @@ from sim.app.cluster import Cluster
 from sim.app.plain_plan import plain_nodes
 from sim.app.serving.serve import served
 from sim.errors import InputError
-from sim.options.controller_manager import parse_controller_manager
+from sim.options.controllers.manager import parse_controller_manager
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from tests.cluster.cli.test_options import Commits, deployment
 from tests.cluster.faults.test_volume_binding import claim, storage_class, volume

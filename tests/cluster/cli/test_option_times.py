@@ -17,7 +17,7 @@ from sim.api.types import Reply
 from sim.app.cluster import Cluster
 from sim.app.options import api_server_options
 from sim.app.plain_plan import plain_nodes
-from sim.options.api_server import parse_api_server
+from sim.options.apiserver.server import parse_api_server
 from sim.scenario.plan.plan import ClusterPlan
 from sim.scenario.schema.sections import Runtime
 from sim.units import MS, SECOND, parse_time

@@ -18,7 +18,7 @@ from sim.api.types import Obj, Reply
 from sim.app.cluster import Cluster
 from sim.app.plain_plan import plain_nodes
 from sim.errors import InputError
-from sim.options.controller_manager import parse_controller_manager
+from sim.options.controllers.manager import parse_controller_manager
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.scenario.schema.sections import Runtime
 from sim.units import SECOND, parse_time

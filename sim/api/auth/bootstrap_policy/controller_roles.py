@@ -13,7 +13,7 @@ from collections.abc import Collection
 
 from sim.api.auth.bootstrap_policy.writer import LIST_WATCH, READ, PolicyWriter
 from sim.api.types import Obj
-from sim.options.gates import CLAIM_RETENTION, IDENTITY, POD_DISRUPTION, STORAGE_VERSIONS
+from sim.options.features.gates import CLAIM_RETENTION, IDENTITY, POD_DISRUPTION, STORAGE_VERSIONS
 
 PREFIX = "system:controller:"
 

@@ -33,7 +33,7 @@ from sim.api.validation import text
 from sim.api.validation.errors import Errors, at_least_zero, forbidden, invalid, required, unsupported
 from sim.api.validation.metadata import annotation_map, is_sound, labels, object_meta, object_meta_update
 from sim.ident import Names
-from sim.options.gates import CLAIM_RETENTION, MAX_UNAVAILABLE
+from sim.options.features.gates import CLAIM_RETENTION, MAX_UNAVAILABLE
 
 # --- defaults -------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from sim.api.validation import text
 from sim.api.validation.errors import Errors, at_least_zero, invalid, required, unsupported
 from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
-from sim.options.gates import TIME_ZONE
+from sim.options.features.gates import TIME_ZONE
 from sim.units import human_duration, parse_time
 
 

@@ -24,7 +24,7 @@ from sim.api.validation import text
 from sim.api.validation.errors import INTERNAL, Errors, FieldError, duplicate, forbidden, invalid, required
 from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import NAMES, Names
-from sim.options.gates import NODE_CONFIG, is_on
+from sim.options.features.gates import NODE_CONFIG, is_on
 
 # --- defaults -------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from sim.api.validation import text
 from sim.api.validation.errors import Errors, forbidden, immutable, required
 from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import NAMES, Names
-from sim.options.gates import EXPAND_SECRET, READ_WRITE_ONCE_POD, is_on
+from sim.options.features.gates import EXPAND_SECRET, READ_WRITE_ONCE_POD, is_on
 
 # --- defaults -------------------------------------------------------------------------------------
 

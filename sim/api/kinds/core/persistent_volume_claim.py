@@ -31,7 +31,7 @@ from sim.api.validation.errors import (
 )
 from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import NAMES, Names
-from sim.options.gates import (
+from sim.options.features.gates import (
     ANY_DATA_SOURCE,
     READ_WRITE_ONCE_POD,
     RECOVER_EXPANSION,

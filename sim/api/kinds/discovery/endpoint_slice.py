@@ -20,7 +20,7 @@ from sim.api.validation import text
 from sim.api.validation.errors import Errors, duplicate, immutable, invalid, required, too_many, unsupported
 from sim.api.validation.metadata import object_meta
 from sim.ident import Names
-from sim.options.gates import TERMINATING_CONDITION, TOPOLOGY_HINTS, is_on
+from sim.options.features.gates import TERMINATING_CONDITION, TOPOLOGY_HINTS, is_on
 
 
 def _fill_defaults(obj: Obj) -> Obj:

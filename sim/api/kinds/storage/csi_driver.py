@@ -20,7 +20,7 @@ from sim.api.validation import text
 from sim.api.validation.errors import Errors, duplicate, immutable, invalid, unsupported
 from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
-from sim.options.gates import SELINUX_MOUNT
+from sim.options.features.gates import SELINUX_MOUNT
 
 _DEFAULTS = {
     "attachRequired": True,

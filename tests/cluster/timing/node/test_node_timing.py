@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from actors.controllers.nodelifecycle.decide import PassCost
-from sim.options.controller_manager import ControllerManagerOptions
+from sim.options.controllers.manager import ControllerManagerOptions
 from sim.units import SECOND
 from tests.cluster.nodes import NAMES_ORCH, Cluster, Layout, cluster
 

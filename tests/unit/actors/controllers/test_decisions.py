@@ -29,7 +29,7 @@ from actors.controllers.shared.shell import Claims, Expectations, claim
 from actors.controllers.taint_manager.decide import UNTOLERATED, stay_us
 from actors.controllers.ttlafterfinished import left_us
 from sim.ident import NAMES
-from sim.options.controller_manager import parse_controller_manager
+from sim.options.controllers.manager import parse_controller_manager
 
 N = NAMES["orch"]
 S = 1_000_000

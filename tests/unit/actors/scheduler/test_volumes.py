@@ -16,7 +16,7 @@ from actors.scheduler.volumes.storage import (
     Storage,
 )
 from sim.ident import NAMES
-from sim.options.gates import OF_VOLUMES
+from sim.options.features.gates import OF_VOLUMES
 from tests.unit.actors.scheduler.test_attempt import World, victims
 from tests.unit.sim.api.test_volumes import claim, on, volume
 

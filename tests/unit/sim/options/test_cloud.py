@@ -8,7 +8,7 @@ import pytest
 
 from actors.cloud.networks import CloudError, Networks
 from sim.errors import InputError
-from sim.options.controller_manager import parse_controller_manager
+from sim.options.controllers.manager import parse_controller_manager
 
 ON: dict[str, Any] = {"cloud-provider": "orrery"}
 

@@ -6,7 +6,7 @@ import pytest
 
 from sim.errors import InputError
 from sim.ident import NAMES
-from sim.options.controller_manager import parse_controller_manager
+from sim.options.controllers.manager import parse_controller_manager
 from sim.options.scheduler import parse_scheduler
 from sim.options.serving import Access
 

@@ -10,11 +10,11 @@ import pytest
 
 from sim.app.options import check_options
 from sim.app.run import expectations_of
-from sim.options.api_server import ApiServerFlags
+from sim.options.apiserver.server import ApiServerFlags
 from sim.options.base import options_of
-from sim.options.controller_manager import ControllerManagerOptions
-from sim.options.gates import SPECIAL
-from sim.options.node_agent import NodeAgentOptions
+from sim.options.controllers.manager import ControllerManagerOptions
+from sim.options.features.gates import SPECIAL
+from sim.options.node.agent import NodeAgentOptions
 from sim.options.scheduler import SchedulerOptions
 from sim.scenario.compile import load
 from sim.scenario.schema.sections import Scenario

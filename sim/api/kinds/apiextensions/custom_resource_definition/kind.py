@@ -19,7 +19,7 @@ from sim.api.objects import get_in, is_deleting, replace_in
 from sim.api.schema.kind import STATUS, Deletion, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.ident import Names
-from sim.options.gates import EXPRESSIONS, is_on
+from sim.options.features.gates import EXPRESSIONS, is_on
 
 
 def _mark(old: Obj, marked: Obj, names: Names, now_text: str) -> Obj:

@@ -30,7 +30,7 @@ from sim.api.objects import get_in, name_of, replace_in
 from sim.api.schema.kind import STATUS, Cells, Create, Form, Kind, Lifecycle, Row, Strategy, Update
 from sim.api.types import Obj
 from sim.ident import Names
-from sim.options.gates import CONTAINER_METRICS, SCALE_TO_ZERO
+from sim.options.features.gates import CONTAINER_METRICS, SCALE_TO_ZERO
 
 # --- defaults -------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from sim.api.schema.kind import (
 from sim.api.selectors import format_selector
 from sim.api.types import Obj
 from sim.ident import Names
-from sim.options.gates import FAILURE_POLICY, JOB_SCHEDULING, JOB_TRACKING, is_on
+from sim.options.features.gates import FAILURE_POLICY, JOB_SCHEDULING, JOB_TRACKING, is_on
 from sim.units import human_duration, parse_time
 
 

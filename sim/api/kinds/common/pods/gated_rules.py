@@ -24,7 +24,7 @@ from sim.api.kinds.common.pods.windows_options import is_host_process, visited_c
 from sim.api.objects import get_in
 from sim.api.types import Obj
 from sim.api.validation.errors import Errors, FieldError, forbidden, invalid, unsupported
-from sim.options.gates import (
+from sim.options.features.gates import (
     DELETION_COST,
     EXPANDED_DNS,
     HOST_PROCESS,

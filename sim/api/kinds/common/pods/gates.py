@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator
 from sim.api.types import Obj
 from sim.api.validation.errors import Errors, forbidden
 from sim.ident import NAMES
-from sim.options.gates import (
+from sim.options.features.gates import (
     APP_ARMOR,
     MATCH_LABEL_KEYS,
     MIN_DOMAINS,

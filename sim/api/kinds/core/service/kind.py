@@ -35,7 +35,7 @@ from sim.api.schema.kind import (
 from sim.api.selectors import format_labels
 from sim.api.types import Obj
 from sim.ident import Names
-from sim.options.gates import INTERNAL_TRAFFIC, MIXED_PROTOCOLS, is_on
+from sim.options.features.gates import INTERNAL_TRAFFIC, MIXED_PROTOCOLS, is_on
 
 
 def _fill_defaults(obj: Obj) -> Obj:

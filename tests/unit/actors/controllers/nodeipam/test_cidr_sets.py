@@ -6,7 +6,7 @@ import pytest
 
 from actors.controllers.nodeipam.cidr_sets import CidrSet, NoneLeft, OutOfRange
 from actors.controllers.nodeipam.range_allocator import Clash, Sets
-from sim.options.node_networks import network
+from sim.options.controllers.networks import network
 
 
 def taken(parts: CidrSet, count: int) -> list[str]:

@@ -14,7 +14,7 @@ from actors.controllers.nodelifecycle.zone_states import (
     zone_state,
 )
 from sim.ident import NAMES
-from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
+from sim.options.controllers.manager import ControllerManagerOptions, parse_controller_manager
 
 NAMES_ORCH = NAMES["orch"]
 OPTIONS = ControllerManagerOptions()

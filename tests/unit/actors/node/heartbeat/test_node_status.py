@@ -18,7 +18,7 @@ from actors.node.heartbeat.node_status import (
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import NodeSpec
 from sim.ident import NAMES
-from sim.options.node_agent import parse_node_agent
+from sim.options.node.agent import parse_node_agent
 
 
 def test_allocatable_is_capacity_less_reservations_and_hard_eviction() -> None:

@@ -1,7 +1,7 @@
 """The groups in which a shutdown ends pods, and their grace periods."""
 
 from actors.node.heartbeat.shutdown import grace_s, group_of
-from sim.options.node_agent import parse_node_agent
+from sim.options.node.agent import parse_node_agent
 from sim.units import SECOND
 
 

@@ -19,7 +19,7 @@ from actors.node.pressure.eviction_decide import (
     whole_limit,
 )
 from sim.errors import InputError
-from sim.options.node_agent import parse_node_agent
+from sim.options.node.agent import parse_node_agent
 from sim.units import SECOND
 
 MI = 1 << 20

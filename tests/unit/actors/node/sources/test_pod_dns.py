@@ -7,7 +7,7 @@ import pytest
 
 from actors.node.sources.pod_dns import applied_paths, excess_warnings, uses_cluster_dns
 from sim.api.types import Obj
-from sim.options.node_agent import parse_node_agent
+from sim.options.node.agent import parse_node_agent
 
 ALL = "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: "
 LINE = "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: "

@@ -10,7 +10,7 @@ from actors.scheduler.plugins import SchedulerPlugin
 from actors.scheduler.plugins.registry import Profile
 from actors.scheduler.search.signature import Member
 from sim.ident import NAMES
-from sim.options.gates import OF_SPREAD
+from sim.options.features.gates import OF_SPREAD
 from tests.unit.actors.scheduler.naive import Naive
 
 N = NAMES["orch"]

@@ -14,7 +14,7 @@ from sim.api.objects import get_in
 from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.ident import NAMES
-from sim.options.gates import GATES, is_on
+from sim.options.features.gates import GATES, is_on
 
 NAMING = NAMES["kubernetes"]
 SCHEME = Scheme(NAMING)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 
 from sim.ident import NAMES
-from sim.options.gates import SERVER_SIDE_APPLY, STATIC_BAND
+from sim.options.features.gates import SERVER_SIDE_APPLY, STATIC_BAND
 from tests.unit.sim.api.golden_api import Api
 
 MAPS = "/api/v1/namespaces/golden-ns/configmaps"

@@ -9,7 +9,7 @@ import pytest
 
 from sim.app.serving.identities import aggregator_pair
 from sim.errors import InputError
-from sim.options.authentication import AuthenticationFlags
+from sim.options.apiserver.authentication import AuthenticationFlags
 
 FLAGS = AuthenticationFlags()
 

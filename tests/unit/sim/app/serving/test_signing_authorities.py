@@ -10,7 +10,7 @@ from actors.controllers.certificates.issue import stand_in
 from sim.app.serving.identities import signing_authorities
 from sim.errors import InputError
 from sim.ident import NAMES
-from sim.options.controller_manager import parse_controller_manager
+from sim.options.controllers.manager import parse_controller_manager
 
 N = NAMES["kubernetes"]
 ONE, OTHER = stand_in("ca", 5, 0), stand_in("ca", 6, 0)

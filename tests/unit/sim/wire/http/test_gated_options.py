@@ -6,7 +6,7 @@ import pytest
 
 from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
-from sim.options.gates import DRY_RUN, SERVER_SIDE_APPLY
+from sim.options.features.gates import DRY_RUN, SERVER_SIDE_APPLY
 from sim.wire.http.options import BadOption, check_gates
 from sim.wire.http.routing import Target
 

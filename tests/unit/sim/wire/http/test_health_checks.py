@@ -1,7 +1,7 @@
 """The names and the order of health checks."""
 
 from sim.ident import NAMES
-from sim.options.gates import IDENTITY, OPENAPI_V3, STORAGE_VERSIONS
+from sim.options.features.gates import IDENTITY, OPENAPI_V3, STORAGE_VERSIONS
 from sim.wire.http.pages.health import HOOK, checks_of
 
 NAMED = NAMES["kubernetes"]

@@ -11,7 +11,7 @@ from prometheus_client import Metric
 
 from sim.app.measured.components import as_shown
 from sim.errors import InputError
-from sim.options.controller_manager import parse_controller_manager
+from sim.options.controllers.manager import parse_controller_manager
 from sim.wire.http.measures.text import text_format
 
 ADDS = "workqueue_adds_total"

@@ -14,7 +14,7 @@ from sim.api.kinds.validation import validate_create, validate_update
 from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.ident import NAMES
-from sim.options.gates import (
+from sim.options.features.gates import (
     DELETION_COST,
     EXPANDED_DNS,
     HOST_PROCESS,

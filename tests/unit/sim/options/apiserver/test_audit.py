@@ -10,7 +10,7 @@ from sim.api.audit.settings import AuditSettings
 from sim.app.audit.settings import audit_settings
 from sim.errors import InputError
 from sim.ident import NAMES
-from sim.options.api_server import parse_api_server
+from sim.options.apiserver.server import parse_api_server
 
 POLICY = Policy((), Scope(Level.NONE))
 LOG = {"audit-policy-file": "p.yaml", "audit-log-path": "a.log"}

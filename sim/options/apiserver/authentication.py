@@ -1,6 +1,6 @@
 """Options of the API server by which it authenticates clients.
 
-Turns nothing: `sim.options.api_server` parses them with the others.
+Turns nothing: `sim.options.apiserver.server` parses them with the others.
 
 Holds: files are read when a cluster is served, not here; rules between options are those of
 upstream.

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from sim.options.base import boolean, duration, integer, more_than, one_of, option, string, within
-from sim.options.leader_migration import LeaderMigrationFlags
+from sim.options.controllers.leader_migration import LeaderMigrationFlags
 
 Network = IPv4Network | IPv6Network
 RANGE_ALLOCATOR, CLOUD_ALLOCATOR = "RangeAllocator", "CloudAllocator"

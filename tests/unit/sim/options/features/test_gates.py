@@ -9,13 +9,13 @@ import pytest
 from sim.app.options import api_server_options, gates_of, idle_options
 from sim.app.plain_plan import plain_nodes
 from sim.errors import InputError
-from sim.options.api_server import parse_api_server
+from sim.options.apiserver.server import parse_api_server
 from sim.options.base import options_of
-from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
-from sim.options.gate_table import ALPHA, BETA, GATES
-from sim.options.gates import FEATURE_GATES, SPECIAL, built_gates, enabled, idle_gates, of_api_server
-from sim.options.idle_gates import REASONS
-from sim.options.node_agent import parse_node_agent
+from sim.options.controllers.manager import ControllerManagerOptions, parse_controller_manager
+from sim.options.features.gates import FEATURE_GATES, SPECIAL, built_gates, enabled, idle_gates, of_api_server
+from sim.options.features.idle import REASONS
+from sim.options.features.table import ALPHA, BETA, GATES
+from sim.options.node.agent import parse_node_agent
 from sim.options.scheduler import parse_scheduler
 from sim.scenario.plan.plan import ClusterPlan
 

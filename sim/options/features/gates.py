@@ -10,7 +10,7 @@ Holds: each daemon accepts every gate of v1.25, since all share one list; the va
 Mirrors  kubernetes v1.25 k8s.io/component-base/featuregate/feature_gate.go: Set, SetFromMap,
          Enabled.
 Differs  a gate without an effect here is accepted and noted with the reason
-         (`sim.options.idle_gates`); upstream's warning about gates that are GA or deprecated is
+         (`sim.options.features.idle`); upstream's warning about gates that are GA or deprecated is
          left out.
 """
 
@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from sim.options.base import boolean, mapping, option
-from sim.options.gate_table import ALL_ALPHA, ALL_BETA, ALPHA, BETA, GATES
+from sim.options.features.table import ALL_ALPHA, ALL_BETA, ALPHA, BETA, GATES
 
 FEATURE_GATES = "feature-gates"
 EFFECT = "gates with an effect in this daemon: "

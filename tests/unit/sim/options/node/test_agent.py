@@ -3,7 +3,7 @@
 import pytest
 
 from sim.errors import InputError
-from sim.options.node_agent import parse_node_agent
+from sim.options.node.agent import parse_node_agent
 from sim.units import SECOND
 
 

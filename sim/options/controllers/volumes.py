@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim.options.base import boolean, document, duration, integer, more_than, option
-from sim.options.node_networks import NodeNetworkFlags
+from sim.options.controllers.networks import NodeNetworkFlags
 from sim.units import SECOND
 
 

@@ -38,9 +38,9 @@ from sim.options.base import (
     within,
 )
 from sim.options.cloud import cloud_provider
-from sim.options.gates import GRPC_PROBES, READ_WRITE_ONCE_POD, enabled, feature_gates
-from sim.options.node_addresses import node_can_have, node_ips
-from sim.options.node_agent_refusals import WITHOUT_EFFECT
+from sim.options.features.gates import GRPC_PROBES, READ_WRITE_ONCE_POD, enabled, feature_gates
+from sim.options.node.addresses import node_can_have, node_ips
+from sim.options.node.refusals import WITHOUT_EFFECT
 from sim.units import SECOND, quantity_nano, quantity_value
 
 DEFAULT_EVICTION_HARD = (

@@ -9,8 +9,8 @@ import pytest
 from actors.controllers.manager import split
 from actors.controllers.table import LOOPS
 from sim.errors import InputError
-from sim.options.controller_manager import parse_controller_manager
-from sim.options.leader_migration import Lock, read_migration
+from sim.options.controllers.leader_migration import Lock, read_migration
+from sim.options.controllers.manager import parse_controller_manager
 
 CONFIG: dict[str, Any] = {
     "apiVersion": "controllermanager.config.orch.io/v1alpha1",

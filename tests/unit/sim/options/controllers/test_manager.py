@@ -6,7 +6,7 @@ import pytest
 
 from sim.errors import InputError
 from sim.ident import NAMES
-from sim.options.controller_manager import (
+from sim.options.controllers.manager import (
     ControllerManagerOptions,
     controller_enabled,
     parse_controller_manager,

@@ -3,7 +3,7 @@
 import pytest
 
 from sim.errors import InputError
-from sim.options.node_agent import parse_node_agent
+from sim.options.node.agent import parse_node_agent
 
 PAIR = "10.0.0.1,2001:db8::1"
 FORM = "must contain either a single IP or a dual-stack pair of IPs"

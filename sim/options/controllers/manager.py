@@ -40,7 +40,8 @@ from sim.options.base import (
 )
 from sim.options.client_flags import ClientFlags
 from sim.options.cloud import CLOUD, EXTERNAL, CloudSettings, cloud_provider, known_cloud, read_settings
-from sim.options.gates import (
+from sim.options.controllers.volumes import VolumeFlags
+from sim.options.features.gates import (
     DELETION_COST,
     HONOR_RECLAIM,
     IDENTITY,
@@ -60,7 +61,6 @@ from sim.options.gates import (
 )
 from sim.options.refusals import CLIENT, HELP, LOGS, PROFILE, SERVER, refusals
 from sim.options.serving import secure_port
-from sim.options.volume_flags import VolumeFlags
 from sim.units import MS
 
 # Every name that upstream's --controllers takes (NewControllerInitializers of v1.25); the one of

@@ -23,8 +23,8 @@ from ipaddress import IPv4Network
 
 from sim.errors import InputError
 from sim.ident import NAMES, Names
-from sim.options.audit import AuditFlags, check_audit
-from sim.options.authentication import AuthenticationFlags
+from sim.options.apiserver.audit import AuditFlags, check_audit
+from sim.options.apiserver.authentication import AuthenticationFlags
 from sim.options.base import (
     at_least,
     boolean,
@@ -43,7 +43,7 @@ from sim.options.base import (
     switches,
     within,
 )
-from sim.options.gates import NO_PRIVILEGED, OF_API_SERVER, enabled, feature_gates, of_api_server
+from sim.options.features.gates import NO_PRIVILEGED, OF_API_SERVER, enabled, feature_gates, of_api_server
 from sim.options.metrics import MetricsFlags
 from sim.options.refusals import FRONT, HELP, LOGS, OLD_LOGS, PROFILE, refusals
 from sim.units import MS

@@ -7,7 +7,7 @@ import pytest
 
 from sim.app.options import api_server_options, check_options
 from sim.errors import InputError
-from sim.options.api_server import WITHOUT_EFFECT, parse_api_server
+from sim.options.apiserver.server import WITHOUT_EFFECT, parse_api_server
 from sim.options.refusals import OLD_LOGS
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
@@ -105,7 +105,7 @@ def test_directives_of_transport_security_become_one_header() -> None:
 
 
 def test_each_refused_option_has_a_reason_in_the_list_of_deviations() -> None:
-    text = (Path(__file__).parents[4] / "FIDELITY.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[5] / "FIDELITY.md").read_text(encoding="utf-8")
     table = text.partition("\nOptions of the API server that are refused")[2].partition("\n#")[0]
     cells = re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)
     named = {name for cell in cells for name in re.split(r",? ", cell)}

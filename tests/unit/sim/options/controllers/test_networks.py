@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sim.errors import InputError
-from sim.options.controller_manager import parse_controller_manager
+from sim.options.controllers.manager import parse_controller_manager
 
 ON = {"allocate-node-cidrs": True, "cluster-cidr": "10.0.0.0/16"}
 DUAL = {**ON, "cluster-cidr": "10.0.0.0/16,fd00::/56"}
