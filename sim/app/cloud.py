@@ -29,10 +29,10 @@ from actors.controllers.shared.cloud import (
 )
 from actors.node.node import Node
 from sim.api.types import Obj
-from sim.faults.cloud import CALL, OUTAGE, QUOTA
-from sim.faults.cloud import CLOUD as TARGET
 from sim.faults.shared.ledger import Ledger
 from sim.faults.shared.processes import DELETED, STOPPED
+from sim.faults.surroundings.cloud import CALL, OUTAGE, QUOTA
+from sim.faults.surroundings.cloud import CLOUD as TARGET
 from sim.options.cloud import CLOUD, CloudSettings, provider_id
 
 T = TypeVar("T")

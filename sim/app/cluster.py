@@ -70,7 +70,7 @@ from sim.client import DEFAULT_QPS, Channel, Client
 from sim.client.election.record import holder_of
 from sim.errors import InputError, suggestion
 from sim.faults import ASPECTS
-from sim.faults.fail import WAYS, fail_node
+from sim.faults.machines.fail import WAYS, fail_node
 from sim.faults.shared.ledger import Ledger
 from sim.faults.shared.processes import process_started
 from sim.ident import NAMES

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from actors.node.runtime.commands import commanded
-from sim.faults.workload import Behave
+from sim.faults.machines.workload import Behave
 from sim.scenario.actions.apply import ApplyObjects
 from sim.scenario.actions.load import Generate
 from sim.scenario.plan.plan import Plan

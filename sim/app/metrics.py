@@ -26,7 +26,7 @@ from actors.node.runtime.forecast import memory_of
 from sim.api.objects import is_ready
 from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
-from sim.faults.metric import TellMetric, group_kind
+from sim.faults.surroundings.metric import TellMetric, group_kind
 from sim.kernel import Kernel
 from sim.units import SECOND, quantity_milli
 

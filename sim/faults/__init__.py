@@ -6,13 +6,16 @@ as one value `FAULT`. The schema and the compiler (`sim.scenario`), the ledger o
 director (`sim.app`), the stories (`sim.report`) and the page for authors (`scenarios/README.md`)
 read the registry.
 
+Folders follow what a fault acts on: `machines`, `processes`, `links` between hosts, `servers` (the
+API servers and their storage), `surroundings` (the cloud, webhooks, drivers, volumes, metrics).
+
 How to add a fault:
 
-1. Write `sim/faults/NAME.py`: a subclass of `Strict` for the parameters, a frozen dataclass derived
+1. Write `sim/faults/FOLDER/NAME.py`: a subclass of `Strict` for the parameters, a frozen dataclass derived
    from `Imposed` (or from `Action`, if nothing ends the effect), a function that checks the
    parameters and returns that action, and `FAULT`.  An effect that can overlap with others is an
    `Aspect` of a target: `settle` computes the target's state from all values in force.
-2. Add NAME to `MODULES` below.
+2. Add `FOLDER.NAME` to `MODULES` below.
 3. Write the page for authors again: `python -m tests.unit.sim.faults.test_documentation`.
 
 `tests/cluster/faults/test_adding_a_fault.py` carries this out.
@@ -30,31 +33,31 @@ from sim.faults.shared.kinds import Fault
 from sim.faults.shared.ledger import Aspect, AspectName
 
 MODULES = (
-    "fail",
-    "reboot",
-    "pressure",
-    "workload",
-    "manifest",
-    "metric",
-    "heal",
-    "partition",
-    "network",
-    "crash",
-    "start",
-    "stall",
-    "slow",
-    "clock",
-    "lose_lease",
-    "storage",
-    "cloud",
-    "webhook",
-    "driver",
-    "volume",
-    "overload",
-    "lag",
-    "diverge",
-    "drop_watches",
-    "compact",
+    "machines.fail",
+    "machines.reboot",
+    "machines.pressure",
+    "machines.workload",
+    "machines.manifest",
+    "surroundings.metric",
+    "machines.heal",
+    "links.partition",
+    "links.network",
+    "processes.crash",
+    "processes.start",
+    "processes.stall",
+    "processes.slow",
+    "processes.clock",
+    "processes.lose_lease",
+    "servers.storage",
+    "surroundings.cloud",
+    "surroundings.webhook",
+    "surroundings.driver",
+    "surroundings.volume",
+    "servers.overload",
+    "servers.lag",
+    "servers.diverge",
+    "servers.drop_watches",
+    "servers.compact",
 )
 
 

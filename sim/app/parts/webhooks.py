@@ -47,7 +47,7 @@ from sim.app.parts.services import Services
 from sim.app.receivers import Receiver
 from sim.errors import InputError
 from sim.faults.shared.ledger import Ledger
-from sim.faults.webhook import DENY, DOWN, SLOW, TARGET_PREFIX
+from sim.faults.surroundings.webhook import DENY, DOWN, SLOW, TARGET_PREFIX
 from sim.ident import Names
 from sim.kernel import Kernel, OutsideAnswer, OutsideRequest
 from sim.kernel.outside import DEADLINE_EXCEEDED

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.faults.manifest import ChangeManifest
-from sim.faults.workload import Behave
+from sim.faults.machines.manifest import ChangeManifest
+from sim.faults.machines.workload import Behave
 from sim.scenario.actions.apply import ApplyObjects
 from sim.scenario.actions.load import Generate
 from sim.scenario.actions.patch import PatchObjects

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sim.errors import InputError, Problems, suggestion
-from sim.faults.heal import EndStep, HealNodes
+from sim.faults.machines.heal import EndStep, HealNodes
+from sim.faults.machines.workload import Behave
 from sim.faults.shared.kinds import Ends, Imposed
-from sim.faults.workload import Behave
 from sim.scenario.actions.delete import DeleteObjects
 from sim.scenario.actions.load import Generate
 from sim.scenario.actions.patch import PatchObjects

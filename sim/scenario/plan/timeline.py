@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import UNSET
 
 from sim.errors import Problems
-from sim.faults.heal import EndStep, HealNodes
+from sim.faults.machines.heal import EndStep, HealNodes
 from sim.faults.shared.kinds import Action, Ends, StepKind
 from sim.faults.shared.parameters import Nodes
 from sim.scenario.actions import KINDS

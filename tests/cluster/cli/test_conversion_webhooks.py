@@ -6,7 +6,7 @@ from typing import Any
 
 from sim.api.types import Obj, Reply, Request, WatchEvent
 from sim.app.cluster import Cluster
-from sim.faults.webhook import DENY, TARGET_PREFIX
+from sim.faults.surroundings.webhook import DENY, TARGET_PREFIX
 from sim.ident import NAMES
 from sim.units import MS, SECOND
 from tests.actor.apiserver.cluster import ADMIN

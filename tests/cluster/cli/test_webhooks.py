@@ -13,7 +13,7 @@ import pytest
 from sim.api.types import Obj, Reply
 from sim.app.cluster import Cluster
 from sim.errors import InputError
-from sim.faults.webhook import DENY, DOWN, SLOW, TARGET_PREFIX
+from sim.faults.surroundings.webhook import DENY, DOWN, SLOW, TARGET_PREFIX
 from sim.ident import NAMES
 from sim.units import MS, SECOND
 from tests.actor.apiserver.cluster import ADMIN, request

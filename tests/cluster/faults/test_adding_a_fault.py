@@ -112,9 +112,13 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("sources")
     for part in ("sim", "actors"):
         shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
-    (copy / "sim" / "faults" / "jam.py").write_text(FAULT)
+    (copy / "sim" / "faults" / "machines" / "jam.py").write_text(FAULT)
     registry = copy / "sim" / "faults" / "__init__.py"
-    registry.write_text(registry.read_text().replace('    "compact",\n', '    "compact",\n    "jam",\n'))
+    registry.write_text(
+        registry.read_text().replace(
+            '    "servers.compact",\n', '    "servers.compact",\n    "machines.jam",\n'
+        )
+    )
     return copy
 
 
@@ -125,7 +129,10 @@ def orrery(sources: Path, *arguments: object) -> subprocess.CompletedProcess[str
 
 
 def test_new_fault_touches_one_new_file_and_one_line_of_the_registry(sources: Path) -> None:
-    assert changed_files(ROOT / "sim", sources / "sim") == (["faults/jam.py"], ["faults/__init__.py"])
+    assert changed_files(ROOT / "sim", sources / "sim") == (
+        ["faults/machines/jam.py"],
+        ["faults/__init__.py"],
+    )
     before = (ROOT / "sim" / "faults" / "__init__.py").read_text().splitlines()
     after = (sources / "sim" / "faults" / "__init__.py").read_text().splitlines()
     assert len(after) == len(before) + 1

@@ -16,7 +16,7 @@ from actors.node.runtime.forecast import available
 from sim.api.objects import is_ready
 from sim.app.cluster import Cluster
 from sim.app.director import Director
-from sim.faults.fail import WAYS
+from sim.faults.machines.fail import WAYS
 from sim.kernel import Context, Record, State, Trace, read
 from sim.report.perfetto import events
 from sim.report.story import Book, about, chosen

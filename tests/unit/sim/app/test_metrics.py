@@ -6,7 +6,7 @@ from actors.controllers.shared.metrics_api import Metric, Value
 from sim.api.scheme.scheme import Scheme
 from sim.api.selectors import parse_labels
 from sim.app.metrics import MetricsServer, StatedMetrics
-from sim.faults.metric import TellMetric
+from sim.faults.surroundings.metric import TellMetric
 from sim.ident import NAMES
 from sim.kernel import Kernel
 

@@ -7,7 +7,7 @@ import pytest
 
 from sim.app.options import check_options
 from sim.errors import InputError
-from sim.faults.fail import FailNodes
+from sim.faults.machines.fail import FailNodes
 from sim.scenario.compile import load
 
 GOOD = """\

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sim.errors import InputError
-from sim.faults.driver import DriverFails
+from sim.faults.surroundings.driver import DriverFails
 from sim.ident import NAMES
 from sim.options.storage_drivers import StorageDriver, StoragePlan
 from sim.scenario.compile import load

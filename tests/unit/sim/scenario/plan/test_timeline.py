@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from sim.errors import InputError
-from sim.faults.compact import CompactHistory
-from sim.faults.diverge import FreezeCache
-from sim.faults.heal import EndStep
-from sim.faults.lose_lease import LoseLease
-from sim.faults.overload import Overload
-from sim.faults.pressure import PressNodes
+from sim.faults.machines.heal import EndStep
+from sim.faults.machines.pressure import PressNodes
+from sim.faults.machines.workload import Behave
+from sim.faults.processes.lose_lease import LoseLease
+from sim.faults.servers.compact import CompactHistory
+from sim.faults.servers.diverge import FreezeCache
+from sim.faults.servers.overload import Overload
+from sim.faults.servers.storage import StorageFault
 from sim.faults.shared.kinds import Action
-from sim.faults.storage import StorageFault
-from sim.faults.workload import Behave
 from sim.scenario.actions.delete import DeleteObjects
 from sim.scenario.actions.evict import EvictPods
 from sim.scenario.actions.load import Generate

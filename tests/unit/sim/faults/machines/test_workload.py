@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sim.errors import InputError
-from sim.faults.workload import Behave
+from sim.faults.machines.workload import Behave
 from sim.scenario.compile import load
 
 SCENARIO = """\

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from sim.faults.fail import FailNodes
+from sim.faults.machines.fail import FailNodes
 from sim.faults.shared.context import Context
 from sim.faults.shared.kinds import Ends, Fault
 from sim.faults.shared.parameters import NodesField, Strict

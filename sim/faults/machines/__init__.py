@@ -1,0 +1,1 @@
+"""Faults of nodes: power, kernel, resources, static pods, and the programs in containers."""

@@ -1,0 +1,1 @@
+"""Faults of processes: crash, pause, slowness, a wrong clock, a lost lease."""

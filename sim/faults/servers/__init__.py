@@ -1,0 +1,1 @@
+"""Faults of API servers and of their storage."""

@@ -1,0 +1,1 @@
+"""Faults of what the cluster uses: the cloud, webhooks, storage drivers, volumes, metrics."""
