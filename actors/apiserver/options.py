@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sim.api.admission.configuration import Configuration
-from sim.api.admission.plugins.default_tolerations import Defaults
+from sim.api.admission.plugins.pods.default_tolerations import Defaults
 from sim.api.audit.settings import AuditSettings
 from sim.api.auth.abac import Policy
 from sim.api.auth.webhook_authorizer import WebhookSettings

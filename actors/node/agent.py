@@ -50,8 +50,8 @@ from actors.node.pressure.eviction import Evictor
 from actors.node.requests import Api, user_of
 from actors.node.runtime.container_gc import ContainerGC
 from actors.node.runtime.containers import PodRuntime
-from actors.node.runtime.image_gc import ImageGC
-from actors.node.runtime.images import Images
+from actors.node.runtime.image_store.gc import ImageGC
+from actors.node.runtime.image_store.images import Images
 from actors.node.runtime.log_rotation import LogRotation
 from actors.node.runtime.logs import container_log
 from actors.node.runtime.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine

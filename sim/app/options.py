@@ -13,9 +13,9 @@ from actors.controllers.table import LOOPS
 from actors.node.heartbeat.node_status import reserved_nano
 from sim.api.admission.chain import check_plugins
 from sim.api.admission.configuration import Configuration, read_configuration
-from sim.api.admission.plugins.default_tolerations import Defaults
-from sim.api.admission.plugins.image_policy import RECEIVER as IMAGE_POLICY
 from sim.api.admission.plugins.node_restriction import agent_may_set
+from sim.api.admission.plugins.pods.default_tolerations import Defaults
+from sim.api.admission.plugins.pods.image_policy import RECEIVER as IMAGE_POLICY
 from sim.api.auth.abac import Policy, PolicyError, read_policies
 from sim.api.auth.account_tokens import TokenRules
 from sim.api.auth.webhook_authorizer import RECEIVER as AUTHORIZATION

@@ -11,8 +11,8 @@ API servers and their storage), `surroundings` (the cloud, webhooks, drivers, vo
 
 How to add a fault:
 
-1. Write `sim/faults/FOLDER/NAME.py`: a subclass of `Strict` for the parameters, a frozen dataclass derived
-   from `Imposed` (or from `Action`, if nothing ends the effect), a function that checks the
+1. Write `sim/faults/FOLDER/NAME.py`: a subclass of `Strict` for the parameters, a frozen dataclass
+   derived from `Imposed` (or from `Action`, if nothing ends the effect), a function that checks the
    parameters and returns that action, and `FAULT`.  An effect that can overlap with others is an
    `Aspect` of a target: `settle` computes the target's state from all values in force.
 2. Add `FOLDER.NAME` to `MODULES` below.

@@ -18,7 +18,7 @@ from sys import intern
 
 from actors.node.patches import condition_order
 from actors.node.runtime.containers import RUNTIME, RUNTIME_VERSION
-from actors.node.runtime.image_names import image_id
+from actors.node.runtime.image_store.names import image_id
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import NodeSpec
 from actors.node.thresholds import threshold_value

@@ -17,7 +17,7 @@ from functools import lru_cache
 from actors.node.pod_spec import pod_qos, restart_policy, should_restart
 from actors.node.pod_work import Reason
 from actors.node.runtime.containers import Container, PodRuntime
-from actors.node.runtime.image_names import image_id
+from actors.node.runtime.image_store.names import image_id
 from sim.api.objects import TERMINAL
 from sim.api.types import Obj
 from sim.units import SECOND, format_time

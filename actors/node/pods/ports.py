@@ -14,8 +14,8 @@ from actors.node.pods.preemption import Preemption
 from actors.node.pods.prober import Probe
 from actors.node.pods.status_manager import StatusManager
 from actors.node.runtime.container_gc import ContainerGC
-from actors.node.runtime.image_gc import ImageGC
-from actors.node.runtime.images import Images
+from actors.node.runtime.image_store.gc import ImageGC
+from actors.node.runtime.image_store.images import Images
 from actors.node.runtime.ports import Agent, NodePod
 from actors.node.sources.manifests import Manifests
 from actors.node.sources.mirrors import Mirrors

@@ -51,7 +51,7 @@ from actors.node.runtime.forecast import (
     pods_use_most,
     turns,
 )
-from actors.node.runtime.image_gc import ImageGC
+from actors.node.runtime.image_store.gc import ImageGC
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.ports import Agent, NodePod
 from sim.api.types import Obj

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from actors.node.pod_work import FINISHED, SYNC
 from actors.node.runtime.call_deadlines import GIVEN_UP
 from actors.node.runtime.containers import Container, PodRuntime
-from actors.node.runtime.image_gc import ImageGC
+from actors.node.runtime.image_store.gc import ImageGC
 from actors.node.runtime.ports import Agent, NodePod
 from sim.units import MINUTE
 

@@ -37,21 +37,21 @@ from sim.api.admission.plugins.claims import (
     StorageObjectInUseProtection,
 )
 from sim.api.admission.plugins.classes import DefaultIngressClass, RuntimeClass
-from sim.api.admission.plugins.default_tolerations import Defaults, DefaultTolerationSeconds
 from sim.api.admission.plugins.event_rate_limit import EventRateLimit
-from sim.api.admission.plugins.image_policy import NAME as IMAGE_POLICY
-from sim.api.admission.plugins.image_policy import ImagePolicyWebhook
 from sim.api.admission.plugins.limit_ranger import LimitRanger
 from sim.api.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from sim.api.admission.plugins.namespaces import NamespaceExists
 from sim.api.admission.plugins.node_restriction import NodeRestriction
 from sim.api.admission.plugins.owner_references import OwnerReferencesPermissionEnforcement
-from sim.api.admission.plugins.pod_denials import LimitPodHardAntiAffinityTopology, SecurityContextDeny
-from sim.api.admission.plugins.pod_node_selector import PodNodeSelector
-from sim.api.admission.plugins.pod_security import PodSecurity
-from sim.api.admission.plugins.pod_tolerations import ExtendedResourceToleration, PodTolerationRestriction
-from sim.api.admission.plugins.priority import Priority
-from sim.api.admission.plugins.service_account import ServiceAccount
+from sim.api.admission.plugins.pods.default_tolerations import Defaults, DefaultTolerationSeconds
+from sim.api.admission.plugins.pods.denials import LimitPodHardAntiAffinityTopology, SecurityContextDeny
+from sim.api.admission.plugins.pods.image_policy import NAME as IMAGE_POLICY
+from sim.api.admission.plugins.pods.image_policy import ImagePolicyWebhook
+from sim.api.admission.plugins.pods.node_selector import PodNodeSelector
+from sim.api.admission.plugins.pods.priority import Priority
+from sim.api.admission.plugins.pods.security import PodSecurity
+from sim.api.admission.plugins.pods.service_account import ServiceAccount
+from sim.api.admission.plugins.pods.tolerations import ExtendedResourceToleration, PodTolerationRestriction
 from sim.api.admission.plugins.service_external_ips import DenyServiceExternalIPs
 from sim.api.admission.plugins.taint_nodes import TaintNodesByCondition
 from sim.api.types import Obj

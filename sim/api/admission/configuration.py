@@ -17,17 +17,17 @@ from typing import Any
 import msgspec
 
 from sim.api.admission.plugins.event_rate_limit import EventLimit
-from sim.api.admission.plugins.image_policy import NAME as IMAGE_POLICY
-from sim.api.admission.plugins.image_policy import ImagePolicy
-from sim.api.admission.plugins.pod_node_selector import SelectorMistake, labels_of_selector
-from sim.api.admission.plugins.pod_security import (
+from sim.api.admission.plugins.pods.image_policy import NAME as IMAGE_POLICY
+from sim.api.admission.plugins.pods.image_policy import ImagePolicy
+from sim.api.admission.plugins.pods.node_selector import SelectorMistake, labels_of_selector
+from sim.api.admission.plugins.pods.security import (
     Exemptions,
     PodSecurityLimits,
     Standard,
     is_version,
 )
-from sim.api.admission.plugins.pod_security_standards import LEVELS
-from sim.api.admission.plugins.pod_tolerations import TolerationLimits
+from sim.api.admission.plugins.pods.security_standards import LEVELS
+from sim.api.admission.plugins.pods.tolerations import TolerationLimits
 from sim.api.admission.quota import LimitedResource
 from sim.api.types import Obj
 from sim.api.validation import text

@@ -9,7 +9,7 @@ from actors.node.runtime.forecast import (
     pressed,
     turns,
 )
-from actors.node.runtime.image_gc import gc_floor, removable
+from actors.node.runtime.image_store.gc import gc_floor, removable
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, RuntimeProfile
 from actors.node.runtime.ramps import Ramp

@@ -8,7 +8,7 @@ import pytest
 
 from sim.api.admission.configuration import Configuration, read_configuration
 from sim.api.admission.plugins.event_rate_limit import EventLimit
-from sim.api.admission.plugins.pod_security import Exemptions, Standard
+from sim.api.admission.plugins.pods.security import Exemptions, Standard
 from sim.ident import NAMES
 
 NAMING = NAMES["kubernetes"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.node.runtime.image_names import fault_of
+from actors.node.runtime.image_store.names import fault_of
 
 LOWER = "invalid reference format: repository name must be lowercase"
 BAD = "invalid reference format"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from actors.node.backoff import Backoff
 from actors.node.pod_work import WAIT, Reason, Work
-from actors.node.runtime.image_gc import ImageGC
-from actors.node.runtime.image_names import fault_of
+from actors.node.runtime.image_store.gc import ImageGC
+from actors.node.runtime.image_store.names import fault_of
 from actors.node.runtime.ports import Agent, NodePod
 from sim.api.types import Obj
 from sim.client.rest.limiter import TokenBucket

@@ -9,9 +9,9 @@ import pytest
 
 from sim.api.admission.base import Denial
 from sim.api.admission.plugins.always import AlwaysPullImages
-from sim.api.admission.plugins.pod_denials import LimitPodHardAntiAffinityTopology, SecurityContextDeny
-from sim.api.admission.plugins.pod_node_selector import PodNodeSelector
-from sim.api.admission.plugins.pod_tolerations import (
+from sim.api.admission.plugins.pods.denials import LimitPodHardAntiAffinityTopology, SecurityContextDeny
+from sim.api.admission.plugins.pods.node_selector import PodNodeSelector
+from sim.api.admission.plugins.pods.tolerations import (
     ExtendedResourceToleration,
     PodTolerationRestriction,
     TolerationLimits,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sim.api.admission.plugins.pod_security import (
+from sim.api.admission.plugins.pods.security import (
     Exemptions,
     PodSecurity,
     PodSecurityLimits,
@@ -14,7 +14,7 @@ from sim.api.admission.plugins.pod_security import (
     is_significant,
     is_tightened,
 )
-from sim.api.admission.plugins.pod_security_standards import findings
+from sim.api.admission.plugins.pods.security_standards import findings
 from sim.api.types import Obj, UserInfo
 from sim.ident import NAMES
 from tests.unit.sim.api.admission.test_chain import FakeView, asks

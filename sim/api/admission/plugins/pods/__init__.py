@@ -1,0 +1,1 @@
+"""The admission plugins that read or change the spec of a pod."""
