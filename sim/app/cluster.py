@@ -582,7 +582,7 @@ class Cluster:
         return Steps(self)
 
     def fail_node(self, name: str, how: str) -> None:
-        """Make a node fail in one of `sim.faults.fail.WAYS`: power-loss, shutdown, hang, …"""
+        """Make a node fail in one of `sim.faults.machines.fail.WAYS`: power-loss, shutdown, hang, …"""
         way = next((way for way in WAYS if way == how), None)
         if way is None:
             raise InputError(f"no node fails by {how!r}", "", f"one of: {', '.join(WAYS)}")

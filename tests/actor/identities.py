@@ -22,7 +22,7 @@ from sim.app.serving.identities import Files
 from sim.ident import NAMES
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.wire.http.app import Application
-from sim.wire.http.server import serve
+from sim.wire.http.fronts.server import serve
 from sim.wire.tls import Authority, Pair, server_context
 
 N = NAMES["kubernetes"]

@@ -36,8 +36,8 @@ from sim.units import SECOND
 from sim.wire.accepting import first_of
 from sim.wire.exchange import BODY_MAX
 from sim.wire.http.app import OPENED, PEER, Application, Front
-from sim.wire.http.protobuf import decode
-from sim.wire.http.server import serve
+from sim.wire.http.forms.protobuf import decode
+from sim.wire.http.fronts.server import serve
 from sim.wire.tls import Authority, server_context
 
 N = NAMES["kubernetes"]

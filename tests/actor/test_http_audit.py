@@ -24,7 +24,7 @@ from sim.ident import NAMES
 from sim.kernel import NEVER_US
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.wire.http.app import Application
-from sim.wire.http.server import serve
+from sim.wire.http.fronts.server import serve
 from tests.actor.identities import key
 from tests.cluster.cli.outside_server import any_certificate, bundle, listening
 
@@ -203,7 +203,7 @@ async def test_defect_of_the_server_is_recorded_as_a_panic(
         raise RuntimeError("boom")
 
     async with served(tmp_path, maps_at("Metadata")) as (_, client):
-        monkeypatch.setattr("sim.wire.http.rendering.check_form", broken)
+        monkeypatch.setattr("sim.wire.http.forms.rendering.check_form", broken)
         answer = await client.get(MAPS)
         assert answer.status_code == 500
         last = events(tmp_path)[-1]

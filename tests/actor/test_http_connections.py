@@ -10,8 +10,8 @@ import pytest
 import trio
 from hypercorn.config import Config
 
-from sim.wire.http import connection
-from sim.wire.http.http1 import Http1, reason_phrase
+from sim.wire.http.fronts import connection
+from sim.wire.http.fronts.http1 import Http1, reason_phrase
 from tests.actor.test_http import MAPS, served
 from tests.bench.wire_fuzz import HANDSHAKE, NAMED, PREFACE, get, h2_frame, h2_headers
 

@@ -18,7 +18,7 @@ from sim.ident import NAMES
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from sim.wire.http.app import Application
-from sim.wire.http.server import serve
+from sim.wire.http.fronts.server import serve
 from tests.actor.test_http import signing_key
 
 N = NAMES["kubernetes"]

@@ -20,8 +20,9 @@ from actors.apiserver.handlers import Handlers
 from sim import remembered
 from sim.api import status
 from sim.api.kinds.common.resources import pages
-from sim.wire.http import app, documents, rendering
-from sim.wire.http.yaml_json import NODES_MAX
+from sim.wire.http import app, documents
+from sim.wire.http.forms import rendering
+from sim.wire.http.forms.yaml_json import NODES_MAX
 from tests.actor.test_http import JSON, MAPS, N, config_map, served
 from tests.unit.sim.wire.http.test_protobuf import body, put
 

@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from sim.wire.exchange import SEND_S
-from sim.wire.http.connection import KEEP_ALIVE_S, Connection
+from sim.wire.http.fronts.connection import KEEP_ALIVE_S, Connection
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S
 from tests.actor.test_http import MAPS, served
 from tests.actor.test_http_connections import GET, dial

@@ -14,7 +14,7 @@ import trio
 import yaml
 
 from sim.api.auth.keys import public_key_set
-from sim.wire.http.server import serve
+from sim.wire.http.fronts.server import serve
 from sim.wire.tls import Authority, server_context
 from tests.actor.identities import certificates, key, world
 

@@ -19,7 +19,7 @@ import trio
 
 from sim.app.cluster import Cluster
 from sim.app.process.garbage import no_collection
-from sim.wire.http.yaml_json import load_yaml
+from sim.wire.http.forms.yaml_json import load_yaml
 from tests.bench.timing import best_of, machine
 
 # Parts of a small request, and how many times as many a large one has.

@@ -24,7 +24,7 @@ from sim.app.serving.front import make_front
 from sim.app.serving.identities import Files
 from sim.scenario.plan.plan import ClusterPlan
 from sim.wire.http.app import Application
-from sim.wire.http.server import serve
+from sim.wire.http.fronts.server import serve
 from tests.actor.identities import CORE, N, key
 
 USERS = {"root": UserInfo("admin", (N.group_masters,)), "mallory": UserInfo("mallory", ("dev",))}

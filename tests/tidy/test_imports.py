@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.tidy.sources import ROOT, nodes, product_files
 
-MODULES_MAX = 25
+MODULES_MAX = 20
 
 Graph = dict[str, set[str]]
 

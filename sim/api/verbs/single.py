@@ -80,7 +80,7 @@ from sim.api.verbs.call import (
     written,
 )
 from sim.api.verbs.versions import as_stored, registered_in, versions_of
-from sim.options.gates import STATIC_BAND, is_on
+from sim.options.features.gates import STATIC_BAND, is_on
 from sim.pauses import spent, weight_us
 
 Transform = Callable[[Item], Obj]

@@ -52,7 +52,7 @@ from sim.ident import Names
 from sim.kernel import Kernel, OutsideAnswer, OutsideRequest
 from sim.kernel.outside import DEADLINE_EXCEEDED
 from sim.units import MS
-from sim.wire.http.yaml_json import YamlError, load_yaml
+from sim.wire.http.forms.yaml_json import YamlError, load_yaml
 
 Decide = Callable[[Obj], Mapping[str, Any]]
 Convert = Callable[[Obj, str], Obj]

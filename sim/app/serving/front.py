@@ -32,7 +32,7 @@ from sim.wire.http.app import Front
 from sim.wire.http.audited import HttpAudit
 from sim.wire.http.documents import Documents
 from sim.wire.http.gateway import Gateway
-from sim.wire.http.identification import Identification
+from sim.wire.http.identity.identification import Identification
 from sim.wire.http.measures.counts import Counts
 from sim.wire.http.pages.health import checks_of, failing
 from sim.wire.http.routing import parse_query

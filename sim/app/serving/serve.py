@@ -52,7 +52,7 @@ from sim.options.apiserver.audit import BATCH
 from sim.scenario.plan.plan import Plan
 from sim.wire.descriptors import connections_below, descriptor_limit, raise_descriptor_limit
 from sim.wire.http.app import Application
-from sim.wire.http.server import serve_at
+from sim.wire.http.fronts.server import serve_at
 from sim.wire.outside.calls import OutsideSender
 from sim.wire.tls import Authority, server_context
 

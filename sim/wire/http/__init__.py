@@ -1,6 +1,6 @@
 """The HTTP front of an API server: URLs to requests, replies to bytes.
 
-`routing`, `negotiation`, `body`, `rendering` and `access` are plain functions over plain values;
-`gateway` hands requests in at the kernel's gate, `exchange` is one request over ASGI, `app` the
-application around them and `server` its listener.
+`fronts` accepts connections and speaks HTTP, and `app` takes a request from there to its response.
+`routing`, `options`, `forms` and `identity` turn its parts into values.  `gateway` hands requests
+in at the kernel's gate; `documents` and `pages` answer the paths that are no resources.
 """

@@ -38,21 +38,22 @@ from sim.kernel import OutsideRequest
 from sim.options.features.gates import COMPRESSION
 from sim.units import SECOND, parse_duration_us
 from sim.wire.exchange import BODY_MAX, Exchange, Response, serve_exchange
-from sim.wire.http import negotiation, rendering, routing
+from sim.wire.http import routing
 from sim.wire.http.audited import AuditedExchange, HttpAudit
-from sim.wire.http.body import BadBody, in_one, json_text, repeated_warnings
 from sim.wire.http.documents import Documents
+from sim.wire.http.forms import negotiation, rendering
+from sim.wire.http.forms.body import BadBody, in_one, json_text, repeated_warnings
+from sim.wire.http.forms.negotiation import Form, NotAcceptable, accepts_gzip, has_table
+from sim.wire.http.forms.rendering import PART_MAX, Answer, EventWriter, View
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch, failure_line
-from sim.wire.http.identification import Identification
-from sim.wire.http.impersonation import Impersonation, impersonated
-from sim.wire.http.judging import judged
+from sim.wire.http.identity.identification import Identification
+from sim.wire.http.identity.impersonation import Impersonation, impersonated
+from sim.wire.http.identity.judging import judged
 from sim.wire.http.measures.counts import Counts
-from sim.wire.http.negotiation import Form, NotAcceptable, accepts_gzip, has_table
 from sim.wire.http.options import BadOption, check_gates, check_list, check_options, manager_of
 from sim.wire.http.pages import pprof
 from sim.wire.http.pages.content import Content, http_time, serve, year_after
 from sim.wire.http.pages.document import NO_PAGE, NO_SNIFF, Document
-from sim.wire.http.rendering import PART_MAX, Answer, EventWriter, View
 from sim.wire.http.routing import NoRoute, Target
 from sim.wire.http.upgraded import STREAMED, log_protocols
 from sim.wire.outside.passages import is_long_running, passed_through

@@ -21,13 +21,13 @@ from sim.api.schema.groups import FIRST_GROUP
 from sim.api.scheme import discovery
 from sim.api.scheme.scheme import Scheme
 from sim.options.features.gates import OPENAPI_V3, STORAGE_HASH
-from sim.wire.http.negotiation import NotAcceptable, check_produced
+from sim.wire.http.forms.negotiation import NotAcceptable, check_produced
+from sim.wire.http.forms.rendering import TEXT
 from sim.wire.http.pages.document import NO_PAGE, Document, refused
 from sim.wire.http.pages.health import health_page
 from sim.wire.http.pages.logs import logs_page
 from sim.wire.http.pages.openapi import openapi_page
 from sim.wire.http.pages.pprof import flags_page, pprof_page
-from sim.wire.http.rendering import TEXT
 from sim.wire.http.routing import parse_query
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"

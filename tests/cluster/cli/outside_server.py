@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 from sim.api.types import UserInfo
 from sim.ident import NAMES
 from sim.wire.http.app import PEER
-from sim.wire.http.server import serve
+from sim.wire.http.fronts.server import serve
 from sim.wire.tls import Authority, server_context
 
 ROOT = {"root": UserInfo("admin", (NAMES["kubernetes"].group_masters,))}

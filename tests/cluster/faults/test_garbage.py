@@ -20,7 +20,7 @@ from sim.app.run import run_plan
 from sim.kernel import Kernel
 from sim.scenario.plan.plan import ClusterPlan, Plan
 from sim.units import SECOND
-from sim.wire.http.connection import Connection
+from sim.wire.http.fronts.connection import Connection
 from sim.wire.tls import Authority, server_context
 from tests.actor.test_http import MAPS, N, served
 from tests.bench.big import deployment

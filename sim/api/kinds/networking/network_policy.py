@@ -25,7 +25,7 @@ from sim.api.validation import text
 from sim.api.validation.errors import Errors, forbidden, invalid, required, unsupported
 from sim.api.validation.metadata import label_selector, object_meta, object_meta_update
 from sim.ident import Names
-from sim.options.gates import POLICY_STATUS, is_on
+from sim.options.features.gates import POLICY_STATUS, is_on
 from sim.pauses import paced
 
 

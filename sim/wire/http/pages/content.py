@@ -17,8 +17,8 @@ from email.utils import format_datetime, parsedate_to_datetime
 from hashlib import sha256
 from typing import NamedTuple
 
+from sim.wire.http.forms.rendering import TEXT, Answer
 from sim.wire.http.pages.document import NO_SNIFF
-from sim.wire.http.rendering import TEXT, Answer
 
 PARTIAL, NOT_MODIFIED, FAILED, NO_RANGE = 206, 304, 412, 416
 _SPACES = " \t"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.wire.http.rendering import TEXT
+from sim.wire.http.forms.rendering import TEXT
 
 NOT_FOUND = b"404 page not found\n"
 

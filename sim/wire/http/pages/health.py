@@ -16,8 +16,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sim.ident import Names
 from sim.options.features.gates import IDENTITY, OPENAPI_V3, STORAGE_VERSIONS
+from sim.wire.http.forms.rendering import TEXT
 from sim.wire.http.pages.document import NO_PAGE, NO_SNIFF, Document
-from sim.wire.http.rendering import TEXT
 from sim.wire.http.routing import query_pairs
 
 LIVEZ = "livez"

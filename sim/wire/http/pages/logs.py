@@ -11,7 +11,7 @@ Differs  the machine of a simulated API server has no log files: its folder is e
 from __future__ import annotations
 
 from sim.api import status
-from sim.wire.http.negotiation import NotAcceptable, check_produced
+from sim.wire.http.forms.negotiation import NotAcceptable, check_produced
 from sim.wire.http.pages.document import NO_PAGE, Document, refused
 
 HTML = "text/html; charset=utf-8"

@@ -31,9 +31,9 @@ from sim.api.openapi.documents import (
     versioned_url,
 )
 from sim.api.scheme.scheme import Scheme
-from sim.wire.http.negotiation import parse_accept
+from sim.wire.http.forms.negotiation import parse_accept
+from sim.wire.http.forms.rendering import TEXT
 from sim.wire.http.pages.document import NO_PAGE, Document
-from sim.wire.http.rendering import TEXT
 from sim.wire.http.routing import parse_query
 
 BINARY = "application/octet-stream"

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from sim.api.protobuf.wire import part, varint
 from sim.api.schema.json_text import go_quote
+from sim.wire.http.forms.rendering import TEXT
 from sim.wire.http.pages.document import NO_SNIFF, Document
-from sim.wire.http.rendering import TEXT
 from sim.wire.http.routing import parse_query
 
 ROOT = "/debug/pprof"

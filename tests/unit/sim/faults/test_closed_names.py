@@ -3,7 +3,7 @@
 from typing import get_args
 
 from sim.faults import ASPECTS, FAULTS
-from sim.faults.fail import SLOW_DISK, WAYS, Way
+from sim.faults.machines.fail import SLOW_DISK, WAYS, Way
 from sim.faults.shared.ledger import AspectName
 
 

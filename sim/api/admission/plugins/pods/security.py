@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from sim.api import status
 from sim.api.admission.base import Attributes, Denial, Operation, View, forbidden, name_of
-from sim.api.admission.plugins.pod_security_standards import (
+from sim.api.admission.plugins.pods.security_standards import (
     CONTAINERS,
     EMPTY,
     LATEST,

@@ -9,8 +9,8 @@ import pytest
 
 from sim.api.types import Reply
 from sim.ident import NAMES
-from sim.wire.http.negotiation import PARTIAL, Form
-from sim.wire.http.rendering import View, partial
+from sim.wire.http.forms.negotiation import PARTIAL, Form
+from sim.wire.http.forms.rendering import View, partial
 from tests.unit.sim.api.golden_api import Api, whole
 
 CORE = "/api/v1/namespaces/golden-ns"

@@ -11,12 +11,12 @@ import pytest
 
 from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
-from sim.wire.http.body import BadBody, in_one, json_text
-from sim.wire.http.negotiation import Form, NotAcceptable, check_route, choose, error_form
+from sim.wire.http.forms.body import BadBody, in_one, json_text
+from sim.wire.http.forms.negotiation import Form, NotAcceptable, check_route, choose, error_form
+from sim.wire.http.forms.rendering import warning_headers
+from sim.wire.http.forms.yaml_json import YamlError, dump_yaml, load_yaml
 from sim.wire.http.options import BadOption, check_options, manager_of
-from sim.wire.http.rendering import warning_headers
 from sim.wire.http.routing import Target
-from sim.wire.http.yaml_json import YamlError, dump_yaml, load_yaml
 from sim.wire.stack import make_room
 
 N = NAMES["kubernetes"]

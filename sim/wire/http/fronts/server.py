@@ -26,8 +26,8 @@ from hypercorn.config import Config
 
 from sim.wire.accepting import LOG, accept_connections
 from sim.wire.descriptors import default_connections
-from sim.wire.http.connection import GRACE_S, IDLE, STALLED, App, Connection
-from sim.wire.http.http2 import STREAMS_MAX
+from sim.wire.http.fronts.connection import GRACE_S, IDLE, STALLED, App, Connection
+from sim.wire.http.fronts.http2 import STREAMS_MAX
 
 
 def _config(streams_max: int) -> Config:

@@ -34,9 +34,9 @@ from sim.api.store import Item
 from sim.api.types import Obj, Reply, WatchEvent
 from sim.ident import Names
 from sim.units import go_quote
-from sim.wire.http import protobuf_encode
-from sim.wire.http.negotiation import PARTIAL, PARTIAL_LIST, TABLE, Form, NotAcceptable
-from sim.wire.http.yaml_json import dump_yaml
+from sim.wire.http.forms import protobuf_encode
+from sim.wire.http.forms.negotiation import PARTIAL, PARTIAL_LIST, TABLE, Form, NotAcceptable
+from sim.wire.http.forms.yaml_json import dump_yaml
 
 TEXT = "text/plain; charset=utf-8"
 PART_MAX = 64 * 1024  # bytes of a watch that are made before the client has taken those before

@@ -21,7 +21,7 @@ from sim.api.auth.authenticator import (
     Pending,
     Rejected,
 )
-from sim.wire.http.certificates import CertificateReader
+from sim.wire.http.identity.certificates import CertificateReader
 
 ROUNDS_MAX = 4  # of questions to services outside: more than there are services
 _Answer = Callable[[Pending], Awaitable[None]]

@@ -25,10 +25,10 @@ from sim.api.schema.field_validation import go_kind
 from sim.api.schema.json_text import VERSION_AND_KIND, summarize
 from sim.api.types import Obj
 from sim.ident import Names
-from sim.wire.http.negotiation import produced
-from sim.wire.http.protobuf import Default, MessageError, ProtobufError, ProtobufTooLarge, decode
+from sim.wire.http.forms.negotiation import produced
+from sim.wire.http.forms.protobuf import Default, MessageError, ProtobufError, ProtobufTooLarge, decode
+from sim.wire.http.forms.yaml_json import NODES_MAX, YamlError, YamlTooLarge, load_yaml
 from sim.wire.http.routing import Target
-from sim.wire.http.yaml_json import NODES_MAX, YamlError, YamlTooLarge, load_yaml
 from sim.wire.stack import ORDINARY, room
 
 TOO_MANY = f"Request entity too large: limit is {NODES_MAX} values"

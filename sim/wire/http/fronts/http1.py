@@ -24,7 +24,7 @@ from hypercorn.events import Event, RawData
 from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.protocol.ws_stream import Handshake, WSStream
 
-from sim.wire.http.target import origin_form
+from sim.wire.http.fronts.target import origin_form
 
 # Where Python's phrases are not upstream's in every version of Python.
 _PHRASES: Final = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}

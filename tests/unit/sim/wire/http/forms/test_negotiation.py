@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from sim.ident import NAMES
-from sim.wire.http.negotiation import NotAcceptable, check_route, choose, parse_accept, wants_indentation
+from sim.wire.http.forms.negotiation import (
+    NotAcceptable,
+    check_route,
+    choose,
+    parse_accept,
+    wants_indentation,
+)
 from sim.wire.http.routing import parse_query
 
 N = NAMES["kubernetes"]

@@ -28,7 +28,7 @@ from sim.api.schema.field_schemas import JSON_SCHEMA, OBJECT_META, SchemaNode, s
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.units import SECOND, parse_time
-from sim.wire.http.protobuf import MAGIC
+from sim.wire.http.forms.protobuf import MAGIC
 
 STREAM = ";stream=watch"  # of the media type of a watch
 _META = OBJECT_META.rpartition(".")[0]

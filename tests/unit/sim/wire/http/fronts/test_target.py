@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.wire.http.target import origin_form
+from sim.wire.http.fronts.target import origin_form
 
 
 @pytest.mark.parametrize(

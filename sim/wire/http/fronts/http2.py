@@ -31,7 +31,7 @@ from hypercorn.protocol.h2 import H2Protocol
 from hyperframe.frame import GoAwayFrame
 from priority.priority import MissingStreamError
 
-from sim.wire.http.target import origin_form
+from sim.wire.http.fronts.target import origin_form
 
 PROTOCOL: Final = "h2"
 STREAMS_MAX = 250  # x/net/http2 server.go: defaultMaxStreams

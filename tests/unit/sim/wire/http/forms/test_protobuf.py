@@ -13,8 +13,8 @@ from sim.api.protobuf.numbers import numbers, short_name
 from sim.api.schema.field_schemas import SchemaNode, schema_of_kind
 from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
-from sim.wire.http.protobuf import MAGIC, Default, MessageError, ProtobufError, decode
-from sim.wire.http.protobuf_encode import encode, frame
+from sim.wire.http.forms.protobuf import MAGIC, Default, MessageError, ProtobufError, decode
+from sim.wire.http.forms.protobuf_encode import encode, frame
 
 
 def varint(value: int) -> bytes:
