@@ -68,19 +68,31 @@ def plain_nodes(count: int, taken: Container[str] = ()) -> tuple[NodePlan, ...]:
 def profile_of(runtime: Runtime) -> RuntimeProfile:
     """The profile of a scenario's runtime settings; equal settings share one profile."""
     missing = MISSING_IMAGES if runtime.missing_images is None else tuple(runtime.missing_images)
-    return _profile(runtime.image_pull, runtime.start, runtime.exit_after, runtime.exit_code, missing)
+    app_armor, seccomp = (
+        None if names is None else tuple(names)
+        for names in (runtime.app_armor_profiles, runtime.seccomp_profiles)
+    )
+    times = runtime.image_pull, runtime.start, runtime.exit_after
+    return _profile(*times, runtime.exit_code, missing, app_armor, seccomp)
 
 
 @lru_cache(maxsize=64)
 def _profile(
-    image_pull: str, start: str, exit_after: str | None, exit_code: int, missing: tuple[str, ...]
-) -> RuntimeProfile:
+    image_pull: str, start: str, exit_after: str | None, exit_code: int, missing: tuple[str, ...],
+    app_armor: tuple[str, ...] | None, seccomp: tuple[str, ...] | None,
+) -> RuntimeProfile:  # fmt: skip
     pull_us, start_us = parse_duration_us(image_pull), parse_duration_us(start)
     rules: tuple[Rule, ...] = ()
     if exit_after is not None:
         rules = (Rule(ContainerBehaviour(exit_after_us=parse_duration_us(exit_after), exit_code=exit_code)),)
     return RuntimeProfile(
-        start_us=start_us, warm=not pull_us, pull_us=pull_us, rules=rules, missing_images=missing
+        start_us=start_us,
+        warm=not pull_us,
+        pull_us=pull_us,
+        rules=rules,
+        missing_images=missing,
+        app_armor_profiles=app_armor,
+        seccomp_profiles=seccomp,
     )
 
 

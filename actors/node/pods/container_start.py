@@ -20,6 +20,7 @@ from actors.node.pods.restarts import held_back
 from actors.node.pods.sandboxes import behaviour_of, limit_memory
 from actors.node.runtime.call_deadlines import LATE, call
 from actors.node.runtime.containers import Container
+from actors.node.runtime.security_profiles import missing_profile
 from sim.api.types import Obj
 from sim.kernel.causes import caused_by
 
@@ -55,15 +56,11 @@ def start_container(
     else:
         problem = yield from agent.references.config(worker, spec)
     if problem:
-        worker.reasons = reasoned(worker.reasons, name, ("CreateContainerConfigError", problem))
-        why = {"reason": "CreateContainerConfigError", "message": problem}
-        agent.ctx.decided("fails", f"pods/{pod['metadata']['namespace']}/{pod['metadata']['name']}", why)
-        agent.event(pod, "Warning", "Failed", f"Error: {problem}", container=name)
-        return "CreateContainerConfigError"
+        return _not_created(worker, name, "CreateContainerConfigError", problem)
+    if problem := missing_profile(agent.spec.profile, pod, spec, agent.names.annotation_apparmor_prefix):
+        return _not_created(worker, name, "CreateContainerError", problem)
     if not (yield from call(worker, agent.spec.profile.start_us)):
-        worker.reasons = reasoned(worker.reasons, name, ("CreateContainerError", LATE))
-        agent.event(pod, "Warning", "Failed", f"Error: {LATE}", container=name)
-        return "CreateContainerError"
+        return _not_created(worker, name, "CreateContainerError", LATE)
     profile, kernel = agent.spec.profile, agent.ctx.kernel
     behaviour = behaviour_of(worker, pod, name, init)
     agent.event(pod, "Normal", "Created", f"Created container {name}", container=name)
@@ -83,3 +80,13 @@ def start_container(
             agent.consider_pressure()
     agent.event(pod, "Normal", "Started", f"Started container {name}", container=name)
     return (yield from run_post_start(worker, spec, container))
+
+
+def _not_created(worker: PodWorker, name: str, reason: str, problem: str) -> str:
+    """Report a container that the runtime was not asked to create, or refused; returns the reason."""
+    agent, meta = worker.agent, worker.pod["metadata"]
+    worker.reasons = reasoned(worker.reasons, name, (reason, problem))
+    why = {"reason": reason, "message": problem}
+    agent.ctx.decided("fails", f"pods/{meta['namespace']}/{meta['name']}", why)
+    agent.event(worker.pod, "Warning", "Failed", f"Error: {problem}", container=name)
+    return reason

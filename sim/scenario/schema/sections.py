@@ -33,6 +33,10 @@ class Runtime(Strict):
     The default holds names that are made to fail, such as the tag `404` and the registry
     `invalid.example` (`actors.node.runtime.missing_images`).
     """
+    app_armor_profiles: list[str] | None = None
+    """Names of the AppArmor profiles that are loaded; without the list every profile is."""
+    seccomp_profiles: list[str] | None = None
+    """Files of seccomp profiles on the machine, as pods name them; without the list it has all."""
 
 
 class NodeGroup(Strict):

@@ -280,3 +280,20 @@ async def test_unavailability_after_a_loss_names_what_keeps_the_pods_in_its_plac
     refusal = texts[-2] if ends else texts[-1]
     assert "refused: " in refusal and 'failed calling webhook "policy.example.com"' in refusal
     assert ('step "help"' in texts[-1]) is ends
+
+
+@pytest.mark.slow
+async def test_container_without_its_profile_on_the_node_waits_and_says_so(tmp_path: Path) -> None:
+    profile = {"seccompProfile": {"type": "Localhost", "localhostProfile": "audit.json"}}
+    pod = pod_with({"emptyDir": {}}, securityContext=profile)
+    nodes = [{"count": 1, "runtime": {"seccompProfiles": ["other.json"]}}]
+    waits = {"name": "waits", "when": {"event": "Failed"}, "within": ["0s", "3m"], "after": "outage"}
+    found, trace = await run(tmp_path, [pod], [{**MARK, "at": "1s"}], [waits], nodes=nodes)
+    assert found.ok
+    book = Book(read(trace))
+    waiting = [
+        r.values["after"] for r in book.records if r.kind == "change" and r.values["what"] == "waiting"
+    ]
+    assert waiting[-1] == "CreateContainerError"
+    text = find_story(trace, "pod/disky").lines[-1].text
+    assert 'cannot load seccomp profile "/var/lib/kubelet/seccomp/audit.json"' in text

@@ -1,0 +1,63 @@
+"""AppArmor and seccomp profiles that a container names and its machine may not have.  Pure.
+
+Turns a container, and the names of the profiles on the machine, into the error with which the
+runtime refuses to create the container.
+
+Mirrors  pkg/kubelet/kuberuntime/helpers.go: getSeccompProfile; pkg/security/apparmor/helpers.go:
+         GetProfileName (v1.25); containerd pkg/cri/server/container_create_linux.go:
+         generateApparmorSpecOpts, generateSeccompSpecOpts; contrib/seccomp: WithProfile (1.6).
+Differs  a machine has every profile unless its scenario lists those that it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from sim.api.types import Obj
+
+LOCALHOST = "localhost/"
+SECCOMP_ROOT = "/var/lib/kubelet/seccomp/"
+NOTHING: Obj = {}
+
+
+class Machine(Protocol):
+    """The names of the profiles that a machine has; None: every one."""
+
+    @property
+    def app_armor_profiles(self) -> Collection[str] | None:
+        """Loaded AppArmor profiles."""
+        ...
+
+    @property
+    def seccomp_profiles(self) -> Collection[str] | None:
+        """Files of seccomp profiles, below the agent's directory of them."""
+        ...
+
+
+def missing_profile(machine: Machine, pod: Obj, container: Obj, app_armor_prefix: str) -> str:
+    """The error because of a profile that the machine does not have; "" if it has them all.
+
+    app_armor_prefix: of the annotation that names the profile of a container
+    """
+    annotations = pod["metadata"].get("annotations") or NOTHING
+    app_armor = annotations.get(f"{app_armor_prefix}{container['name']}", "")
+    name = app_armor.removeprefix(LOCALHOST)
+    loaded = machine.app_armor_profiles
+    if loaded is not None and app_armor.startswith(LOCALHOST) and name not in loaded:
+        return f"failed to get container spec opts: failed to generate apparmor spec opts: apparmor profile not found {name}"
+    context = container.get("securityContext") or NOTHING
+    seccomp = context.get("seccompProfile") or (pod["spec"].get("securityContext") or NOTHING).get(
+        "seccompProfile"
+    )
+    files = machine.seccomp_profiles
+    if files is None or not seccomp or seccomp["type"] != "Localhost" or context.get("privileged"):
+        return ""
+    name = seccomp["localhostProfile"]
+    if name in files:
+        return ""
+    path = f"{SECCOMP_ROOT}{name}"
+    return (
+        f'failed to create containerd container: cannot load seccomp profile "{path}": open {path}: '
+        "no such file or directory"
+    )
