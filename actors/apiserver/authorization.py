@@ -27,8 +27,7 @@ from actors.apiserver.ports import Authorizer, LocalStore
 from sim.api.audit.events import decision_annotations
 from sim.api.auth.abac import AbacAuthorizer, Policy
 from sim.api.auth.attributes import AccessAttributes, Decision, Opinion
-from sim.api.auth.bootstrap_policy.cluster_roles import node_rules
-from sim.api.auth.bootstrap_policy.writer import PolicyWriter
+from sim.api.auth.bootstrap_policy.policy import node_rules
 from sim.api.auth.chain import AlwaysAllow, AlwaysDeny, Chain, Member, RbacMember, UserRules, refusal
 from sim.api.auth.node_authorizer import NodeAuthorizer
 from sim.api.auth.node_graph import ATTACHMENT, POD, VOLUME, NodeGraph
@@ -147,7 +146,7 @@ def make_authorization(
     names = scheme.names
     book = RoleBook()
     graph = StoredGraph(scheme, store)
-    rules = rules_of({"rules": node_rules(PolicyWriter(names))})
+    rules = rules_of({"rules": node_rules(names)})
     makers: dict[str, Callable[[], Member]] = {
         "AlwaysAllow": AlwaysAllow,
         "AlwaysDeny": AlwaysDeny,

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from actors.apiserver.builtin.bootstrap import derived_uid, prepared
 from actors.apiserver.ports import LocalStore
-from sim.api.auth.bootstrap_policy.controller_roles import OF_RULES
-from sim.api.auth.bootstrap_policy.policy import bootstrap_policy
+from sim.api.auth.bootstrap_policy.policy import GATES, bootstrap_policy
 from sim.api.auth.bootstrap_policy.reconcile import reconcile
 from sim.api.kinds.strategies import for_create, for_update
 from sim.api.ownership import managed as ownership
@@ -49,7 +48,7 @@ _templates: dict[tuple[tuple[str, tuple[str, ...]], bool], list[_Template]] = {}
 
 def bootstrap_roles(registry: Registry, store: LocalStore) -> None:
     """Create the roles and bindings that are missing, and add to others what they lack."""
-    chosen = registry.names.naming, tuple(gate for gate in OF_RULES if gate in registry.gates)
+    chosen = registry.names.naming, tuple(gate for gate in GATES if gate in registry.gates)
     templates = _templates.get((chosen, registry.tracks))
     if templates is None:
         templates = _templates[chosen, registry.tracks] = [

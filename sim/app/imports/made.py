@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sim.api.auth.bootstrap_policy.controller_roles import controller_rules
-from sim.api.auth.bootstrap_policy.writer import PolicyWriter
+from sim.api.auth.bootstrap_policy.policy import controllers
 from sim.app.imports.parts import Value
 from sim.ident import Names
 
@@ -73,7 +72,7 @@ def _is_built_in(obj: Value, names: Names) -> bool:
     if kind == "Namespace":
         return name == names.default_namespace or name.startswith(f"{names.short}-")
     if kind == "ServiceAccount":
-        controller = namespace == f"{names.short}-system" and name in _controllers(names)
+        controller = namespace == f"{names.short}-system" and name in controllers()
         return name == names.default_service_account or controller
     if kind == "Secret":
         return bool(obj.get("type") == names.secret_type_service_account)
@@ -84,11 +83,6 @@ def _is_built_in(obj: Value, names: Names) -> bool:
     if kind.endswith(("Role", "RoleBinding")):
         return name.startswith("system:")
     return kind == "Service" and name == names.product and namespace == names.default_namespace
-
-
-def _controllers(names: Names) -> list[str]:
-    """The service accounts of the controllers, which the controller manager makes."""
-    return [*controller_rules(PolicyWriter(names))]
 
 
 def _has_ended(obj: Value) -> bool:

@@ -3,7 +3,7 @@
 `decide` is what a new folder of `actors/controllers` would hold in `decide.py`, `start` what it
 would hold in `loop.py`; `loops=` below takes the place of the line in
 `actors/controllers/table.py`, and `role` that of the line in
-`sim/api/auth/bootstrap_policy/controller_roles.py`.
+`sim/api/auth/bootstrap_policy/policy.txt`.
 """
 
 from __future__ import annotations
