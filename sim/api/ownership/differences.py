@@ -36,7 +36,7 @@ from sim.api.ownership.field_sets import (
     of_paths,
     outside,
 )
-from sim.api.schema.field_schemas import SchemaNode
+from sim.api.schema.field_schemas import SchemaNode, is_pointer
 from sim.api.types import Json, Obj
 from sim.pauses import paced
 from sim.remembered import cached
@@ -473,10 +473,13 @@ def _is_implicit_zero(node: SchemaNode, key: str, value: Any) -> bool:
     """Zeros that Go writes anyway: there or not, they are the same.
 
     Quirk: Go writes null for a list that is missing, so an empty list is a change (typed/merge.go,
-    emptyPromoteToLeaf).
+    emptyPromoteToLeaf).  The null of a pointer to no time is a value.
     """
+    if value is None and node.typed:
+        below = node.properties.get(key)
+        return below is None or below.type not in ("time", "micro-time") or not is_pointer(node, key)
     zero = key in node.required or (key in _ZERO_WRITTEN and key in node.properties)
-    return node.typed and (value is None or (not value and zero and type(value) is not list))
+    return bool(node.typed and not value and zero and type(value) is not list)
 
 
 def _all(node: SchemaNode, value: Any) -> Tree:

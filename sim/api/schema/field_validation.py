@@ -37,7 +37,7 @@ from sim.api.schema.json_text import (
     duplicates,
     go_quote,
 )
-from sim.api.schema.times import read_time
+from sim.api.schema.times import is_no_time, read_time
 from sim.api.types import Json, Obj
 from sim.units import quantity_text
 
@@ -49,6 +49,8 @@ _KEPT_EMPTY = {
 }
 IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
 RECORD = "metadata.managedFields"
+# Times that are compared with none before they are written.
+_COMPARED = ("metadata.deletionTimestamp", "eventTime")
 _FRACTION = re.compile(r"\.\d+")
 PROBLEMS_MAX = 100  # sigs.k8s.io/json: saveStrictError; further ones are not reported
 
@@ -242,6 +244,9 @@ class _Walk:
                 continue
             if key in out:
                 made = _merged(below, out.pop(key), made)
+            if below.type in ("time", "micro-time") and is_no_time(made) and path not in _COMPARED:
+                out[key] = None  # written as null, though it is not absent
+                continue
             if not made and key in node.spared:
                 continue
             if made or below.type not in ("array", "map") or _is_kept(node, key, path):

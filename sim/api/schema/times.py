@@ -11,6 +11,7 @@ import re
 
 from sim.units import format_micro_time, format_time, parse_time
 
+_NO_TIME = ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000000Z")
 _DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -52,6 +53,11 @@ def read_time(text: str, micro: bool) -> str:
     if int(text[8:10]) > _DAYS[int(text[5:7]) - 1]:
         raise ValueError(f'parsing time "{text}": day out of range')
     return text if micro and rest == "Z" else _canonical(text, micro)
+
+
+def is_no_time(text: str) -> bool:
+    """True if a time is the zero of Go's type."""
+    return text in _NO_TIME
 
 
 def time_problem(text: str) -> str:

@@ -140,8 +140,8 @@ def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     suspend = spec.get("suspend")
     shown = "<unset>" if suspend is None else str(bool(suspend))
-    last = status.get("lastScheduleTime")
-    since = human_duration(now_us - parse_time(last)) if last else "<none>"
+    last = status.get("lastScheduleTime", "")
+    since = human_duration(now_us - parse_time(last)) if last else "<unknown>" if last is None else "<none>"
     head = [name_of(obj), spec.get("schedule", ""), shown, len(status.get("active") or ()), since]
     made = get_in(spec, ("jobTemplate", "spec"), {})
     return [*head, age(obj, now_us), *template_cells(made), format_selector(made.get("selector"))]

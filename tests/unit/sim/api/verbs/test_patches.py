@@ -231,3 +231,27 @@ def test_refused_patch_of_a_revision_shows_the_text_that_the_patch_makes(
     assert api.ask("POST", path, body).code == 201
     shown = ", ".join(f"0x{byte:x}" for byte in text)
     assert f"Raw:[]uint8{{{shown}}}, " in says(api.ask("PATCH", f"{path}/r", patch, media))
+
+
+@pytest.mark.parametrize("media", [MERGE, STRATEGIC])
+def test_zero_time_of_a_pointer_is_written_as_null_and_owned(media: str) -> None:
+    api, path = Api(), "/apis/batch/v1/namespaces/golden-ns/cronjobs"
+    template = {"spec": {"template": {"spec": _RUN}}}
+    api.ask(
+        "POST", path, {"metadata": {"name": "c"}, "spec": {"schedule": "* * * * *", "jobTemplate": template}}
+    )
+    status = {"lastScheduleTime": "0001-01-01T00:00:00Z", "lastSuccessfulTime": "2020-01-01T00:00:00Z"}
+    found = whole(api.ask("PATCH", f"{path}/c/status", {"status": status}, media))
+    assert found["status"] == {**status, "lastScheduleTime": None}
+    owned = found["metadata"]["managedFields"][-1]["fieldsV1"]["f:status"]
+    assert owned == {"f:lastScheduleTime": {}, "f:lastSuccessfulTime": {}}
+    gone = whole(api.ask("PATCH", f"{path}/c/status", {"status": {"lastScheduleTime": None}}, media))
+    assert "lastScheduleTime" not in gone["status"]
+
+
+def test_zero_deletion_timestamp_is_a_change_of_the_metadata() -> None:
+    api = Api()
+    api.ask("POST", f"{CORE}/configmaps", {"metadata": {"name": "m"}})
+    patch = {"metadata": {"deletionTimestamp": "0001-01-01T00:00:00Z"}}
+    reply = api.ask("PATCH", f"{CORE}/configmaps/m", patch, MERGE)
+    assert reply.message.endswith("0001-01-01 00:00:00 +0000 UTC: field is immutable")
