@@ -22,6 +22,7 @@ from sim.api.go.order import field_places
 from sim.api.go.printing import go_float
 from sim.api.patch.json_patches import GENERIC_REFUSAL, PatchError, bad_patch
 from sim.api.schema.field_schemas import SchemaNode
+from sim.api.schema.field_validation import go_kind
 from sim.api.types import Json, Obj
 
 PATCH = "$patch"
@@ -489,6 +490,8 @@ def _scalar_error(node: SchemaNode, value: Json) -> str:
         "number": "float64",
     }.get(node.type)
     given = _restored(value)
+    if node.type in ("time", "micro-time") and not isinstance(value, str):
+        return f"json: cannot unmarshal {go_kind(value)} into Go value of type string"
     if wanted is None or given == wanted or (wanted == "string" and node.format == "byte"):
         return ""  # types with a decoder of their own are checked when the object is decoded
     if given in ("int64", "float64"):

@@ -64,6 +64,7 @@ _NULL_WRITTEN = {
     "batch.v1.PodFailurePolicy": ("rules",),
     "batch.v1.PodFailurePolicyOnExitCodesRequirement": ("containerName", "values"),
     "batch.v1.PodFailurePolicyRule": ("onExitCodes", "onPodConditions"),
+    "core.v1.ContainerImage": ("names",),
     "core.v1.PodSpec": ("containers",),
     "core.v1.ProjectedVolumeSource": ("sources",),
     "core.v1.ScaleIOVolumeSource": ("secretRef",),
@@ -277,7 +278,7 @@ def _fill(node: SchemaNode, raw: Raw) -> None:
 
 
 # Quirk: these are names of whole maps and lists.
-_NAMED_WHOLE = ("v1.ResourceList", "v1.Verbs")
+_NAMED_WHOLE = ("v1.ResourceList", "v1.ValidationRules", "v1.Verbs")
 
 
 def _name_type(node: SchemaNode, name: str) -> None:

@@ -46,7 +46,11 @@ from sim.units import quantity_text
 _KEPT_EMPTY = {
     "autoscaling.v2.HPAScalingRules": "policies",
     "autoscaling.v2beta2.HPAScalingRules": "policies",
+    "discovery.v1.EndpointSlice": "ports",
+    "discovery.v1beta1.EndpointSlice": "ports",
 }
+# Structs that have no fields, so that all fields in them are unknown.
+_FIELDLESS = "apiextensions.v1.CustomResourceSubresourceStatus"
 IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
 RECORD = "metadata.managedFields"
 # Times that are compared with none before they are written.
@@ -249,9 +253,10 @@ class _Walk:
                 continue
             if not made and key in node.spared:
                 continue
-            if made or below.type not in ("array", "map") or _is_kept(node, key, path):
+            container = below.type in ("array", "map")
+            if made or not container or _is_kept(node, key, path):
                 out[key] = made
-            else:
+            if not made and (container or below.format == "byte"):
                 self.emptied[path] = None
         return {**out, **missing} if (missing := _missing(node, out)) else out
 
@@ -263,7 +268,7 @@ class _Walk:
                 raise self._wrong(value, field, _go_type(node))
             return (
                 self.fields(node, value, node.name.rpartition(".")[2], go, at)
-                if node.properties
+                if node.properties or short_name(node.name) == _FIELDLESS
                 else _plain(value)
             )
         if kind == "map":
@@ -482,14 +487,14 @@ def _is_kept(node: SchemaNode, key: str, path: str) -> bool:
     """
     if key in node.required or key in node.written or path == RECORD:
         return True
-    return key == "policies" and _KEPT_EMPTY.get(short_name(node.name)) == key
+    return key in ("policies", "ports") and _KEPT_EMPTY.get(short_name(node.name)) == key
 
 
 def _missing(node: SchemaNode, made: Obj) -> Obj:
     """What Go always writes, where it is absent or empty: other code relies on it."""
     absent = [key for key in node.required if key not in made and node.properties[key].type in _ZEROS]
     missing = {key: _ZEROS[node.properties[key].type] for key in absent}
-    missing |= {key: None for key in node.nulls if not made.get(key)}
+    missing |= {key: None for key in node.nulls if made.get(key) != "" and not made.get(key)}
     return missing | {key: _missing(node.properties[key], {}) for key in node.structs if key not in made}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from sim.api.go.printing import GoValue
+from sim.api.go.printing import INT_OR_STRING, GoValue
 from sim.api.kinds.common.cells import AGE, NAME, SELECTOR, WIDE, age, container_cells, count
 from sim.api.kinds.common.counts import int_or_percent, is_zero, not_above_all
 from sim.api.kinds.common.fill import fill, present, within
@@ -97,7 +97,8 @@ def _rolling_errors(rolling: Obj, field: str) -> Errors:
         surge, f"{field}.maxSurge"
     )
     if is_zero(unavailable) and is_zero(surge):
-        errors.append(invalid(f"{field}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0"))
+        shown = GoValue(INT_OR_STRING, unavailable)
+        errors.append(invalid(f"{field}.maxUnavailable", shown, "may not be 0 when `maxSurge` is 0"))
     return errors + not_above_all(unavailable, f"{field}.maxUnavailable")
 
 

@@ -30,6 +30,7 @@ _TELLING = re.compile(
 _TELLING_IN = {
     "storageclasses": re.compile(r"parameters"),
     "configmaps": re.compile(r"binaryData"),
+    "csinodes": re.compile(r"spec\.drivers\[\d+\]\.topologyKeys"),
     "ingresses": re.compile(r"spec\.rules"),
     "secrets": re.compile(r"data"),
     "persistentvolumeclaims": re.compile(r"spec\.(?:accessModes|resources\.requests)"),

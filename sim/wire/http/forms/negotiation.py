@@ -82,6 +82,10 @@ class Clause:
 _TABULAR = ("", "scale", "status")
 
 
+# Groups of the servers of extensions and aggregation, whose storage of a status has no tables.
+_PLAIN_STATUS = ("apiextensions.k8s.io", "apiregistration.k8s.io")
+
+
 def has_table(resource: Resource, subresource: str) -> bool:
     """True if an answer of the resource can become a Table: upstream's storage converts it.
 
@@ -89,6 +93,8 @@ def has_table(resource: Resource, subresource: str) -> bool:
     """
     if resource.custom:
         return True
+    if subresource == "status" and resource.upstream_group in _PLAIN_STATUS:
+        return False
     return subresource in _TABULAR and ("get" in resource.verbs or bool(subresource))
 
 

@@ -230,12 +230,18 @@ def _scale(view: View, scale: Obj) -> Obj:
     if view.form.kind != TABLE:
         return short
     numbers = [(scale.get(part) or {}).get("replicas", 0) for part in ("spec", "status")]
-    titles = (("Name", "string"), ("Desired", "integer"), ("Available", "integer"), ("Age", "string"))
+    custom = view.resource.custom
+    titles = (
+        ("Name", "string"),
+        ("Desired", "integer"),
+        ("Available", "integer"),
+        ("Age", "date" if custom else "string"),
+    )
     heads = [
         {
             "name": name,
             "type": kind,
-            "format": "name" if name == "Name" and view.resource.custom else "",
+            "format": "name" if name == "Name" and custom else "",
             "description": "",
             "priority": 0,
         }

@@ -254,6 +254,10 @@ def test_what_is_no_merge_patch_is_a_bad_request():
         ({"spec": {"nodeSelector": ["x"]}}, "cannot restore map from slice"),
         ({"spec": "x"}, "cannot restore struct from: string"),
         (
+            {"metadata": {"ownerReferences": [[]], "deletionTimestamp": 0}},
+            "json: cannot unmarshal number into Go value of type string",
+        ),
+        (
             {
                 "spec": {
                     "topologySpreadConstraints": [

@@ -102,3 +102,68 @@ def test_field_selector_of_operators_alone_selects_everything(selector: str) -> 
     request = Request(verb="list", resource="pods", namespace="golden-ns", options=options, user=api.user)
     call = Call(request, api.scheme.resource("pods"), api.registry, options=options)
     assert select(api.scheme, call) is EVERYTHING
+
+
+@pytest.mark.parametrize(("request_text", "shown"), [("", "[]byte{}"), (None, "[]byte(nil)")])
+def test_empty_bytes_are_shown_otherwise_than_none(request_text: str | None, shown: str) -> None:
+    path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+    spec = {"request": request_text, "signerName": "a.b/c", "usages": ["client auth"]}
+    reply = Api().ask("POST", path, {"metadata": {"name": "c"}, "spec": spec})
+    assert f"spec.request: Invalid value: {shown}: " in reply.message
+
+
+@pytest.mark.parametrize(("keys", "shown"), [([], "[]string{}"), (None, "[]string(nil)")])
+def test_empty_keys_of_a_driver_are_shown_otherwise_than_none(keys: Any, shown: str) -> None:
+    api, path = Api(), "/apis/storage.k8s.io/v1/csinodes"
+    driver = {"name": "a.b", "nodeID": "n", "topologyKeys": ["x"]}
+    api.ask("POST", path, {"metadata": {"name": "n"}, "spec": {"drivers": [driver]}})
+    patch = {"spec": {"drivers": [{**driver, "topologyKeys": keys}]}}
+    assert f"TopologyKeys:{shown}, " in api.ask("PATCH", f"{path}/n", patch, MERGE).message
+
+
+def test_amount_of_a_rolling_update_is_shown_as_a_struct() -> None:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": POD}
+    spec = {
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": template,
+        "strategy": {"rollingUpdate": {"maxUnavailable": "0%", "maxSurge": 0}},
+    }
+    path = "/apis/apps/v1/namespaces/golden-ns/deployments"
+    reply = Api().ask("POST", path, {"metadata": {"name": "d"}, "spec": spec})
+    assert 'Invalid value: intstr.IntOrString{Type:1, IntVal:0, StrVal:"0%"}: may not be 0' in reply.message
+
+
+def test_definition_reports_fields_in_a_struct_without_fields() -> None:
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object"}},
+        "subresources": {"status": {"x": 1}},
+    }
+    names = {"kind": "W", "plural": "ws"}
+    spec = {"group": "a.example", "names": names, "scope": "Namespaced", "versions": [version]}
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    reply = Api().ask("POST", path, {"metadata": {"name": "ws.a.example"}, "spec": spec})
+    assert reply.warnings == ('unknown field "spec.versions[0].subresources.status.x"',)
+    version["schema"] = {"openAPIV3Schema": {"type": "object", "x-kubernetes-validations": True}}
+    wrong = Api().ask("POST", path, {"metadata": {"name": "ws.a.example"}, "spec": spec})
+    assert wrong.message.endswith(".x-kubernetes-validations of type v1.ValidationRules")
+
+
+def test_empty_group_of_a_data_source_is_kept_and_an_image_without_names_has_null() -> None:
+    api, path = Api(), f"{CORE}/persistentvolumeclaims"
+    source = {"apiGroup": "", "kind": "PersistentVolumeClaim", "name": "s"}
+    made = api.ask("POST", path, {"metadata": {"name": "a"}, "spec": {**CLAIM, "dataSource": source}})
+    assert made.obj["spec"]["dataSource"] == source
+    api.ask("POST", "/api/v1/nodes", {"metadata": {"name": "n"}})
+    status = {"status": {"images": [{"sizeBytes": 1}]}}
+    node = api.ask("PATCH", "/api/v1/nodes/n/status", status, MERGE)
+    assert node.obj["status"]["images"] == [{"sizeBytes": 1, "names": None}]
+
+
+def test_owner_of_empty_ports_of_a_slice_is_its_creator() -> None:
+    path = "/apis/discovery.k8s.io/v1/namespaces/golden-ns/endpointslices"
+    reply = Api().ask("POST", path, {"metadata": {"name": "s"}, "addressType": "IPv4", "ports": []})
+    assert reply.item is not None
+    assert (reply.obj["ports"], "f:ports" in reply.item.managed[0].fields) == (None, True)

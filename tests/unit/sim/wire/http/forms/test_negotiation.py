@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
 from sim.wire.http.forms.negotiation import (
     NotAcceptable,
     check_route,
     choose,
+    has_table,
     parse_accept,
     wants_indentation,
 )
@@ -80,3 +82,18 @@ def test_watch_in_yaml_is_refused_although_json_follows() -> None:
     with pytest.raises(NotAcceptable) as caught:
         choose(N, f"{N.media_yaml}, {N.media_json}", False, convertible=True, watching=True)
     assert "application/json;stream=watch" in caught.value.body["message"]
+
+
+@pytest.mark.parametrize(
+    ("plural", "subresource", "tabular"),
+    [
+        ("apiservices", "", True),
+        ("apiservices", "status", False),
+        ("customresourcedefinitions", "status", False),
+        ("deployments", "status", True),
+        ("tokenreviews", "", False),
+    ],
+)
+def test_status_of_the_extension_servers_has_no_table(plural: str, subresource: str, tabular: bool) -> None:
+    resource = Scheme(NAMES["kubernetes"]).resource(plural)
+    assert has_table(resource, subresource) is tabular
