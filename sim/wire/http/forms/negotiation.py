@@ -82,8 +82,8 @@ class Clause:
 _TABULAR = ("", "scale", "status")
 
 
-# Groups of the servers of extensions and aggregation, whose storage of a status has no tables.
-_PLAIN_STATUS = ("apiextensions.k8s.io", "apiregistration.k8s.io")
+# Kinds of the servers of extensions and aggregation: their storage of a status has no tables.
+_PLAIN_STATUS = ("apiservices", "customresourcedefinitions")
 
 
 def has_table(resource: Resource, subresource: str) -> bool:
@@ -93,7 +93,7 @@ def has_table(resource: Resource, subresource: str) -> bool:
     """
     if resource.custom:
         return True
-    if subresource == "status" and resource.upstream_group in _PLAIN_STATUS:
+    if subresource == "status" and resource.plural in _PLAIN_STATUS:
         return False
     return subresource in _TABULAR and ("get" in resource.verbs or bool(subresource))
 
