@@ -98,3 +98,39 @@ def test_claims_of_a_pod_are_named_by_its_volumes():
     ]
     assert claim_keys(pod(volumes=volumes)) == ("n/c", "n/p-b")
     assert claim_keys(pod(volumes=volumes[2:])) == ()
+
+
+def test_finalizers_may_be_missing():
+    bare = {"metadata": {"name": "c"}}
+    assert decide.needs_sync(bare, F)
+    assert decide.protected(bare, F)["metadata"]["finalizers"] == [F]
+    assert decide.needs_sync({"metadata": {"name": "c", "finalizers": None}}, F)
+
+
+ANOTHER = {"name": "e", "emptyDir": {}}
+OWNER = {"kind": "Pod", "name": "p", "uid": "u", "controller": True}
+EPHEMERAL = {"name": "d", "ephemeral": {}}
+SHUT = {"deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "owners", "volumes", "meta", "wanted"),
+    [
+        ("c", [], [ANOTHER, {"name": "d", "persistentVolumeClaim": {"claimName": "c"}}], {}, True),
+        ("c", [], [{"name": "d", "persistentVolumeClaim": {"claimName": "other"}}], {}, False),
+        ("c", [], None, {}, False),
+        ("p-d", [OWNER], [ANOTHER, EPHEMERAL], {}, True),
+        ("p-e", [OWNER], [ANOTHER, EPHEMERAL], {}, False),
+        ("p-d", [], [EPHEMERAL], {}, False),
+        ("p-d", [OWNER], [EPHEMERAL], SHUT, False),
+        ("p-d", [OWNER], [EPHEMERAL], {**SHUT, "deletionGracePeriodSeconds": 1}, True),
+        ("p-d", [OWNER], [EPHEMERAL], {"deletionGracePeriodSeconds": 0}, True),
+        # one that is shut down uses a claim that it names all the same
+        ("c", [], [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}], SHUT, True),
+    ],
+)
+def test_a_claim_is_used_by_name_or_by_the_pod_that_owns_it(name, owners, volumes, meta, wanted):
+    claim = obj(F)
+    claim["metadata"] |= {"name": name, "ownerReferences": owners}
+    found = pod(metadata=meta, volumes=volumes)
+    assert decide.is_used(claim, [pod(volumes=[]), found]) is wanted

@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 
 from actors.node.pod_spec import requests_of
-from actors.node.pods.admit import Used, refuse, shortages
+from actors.node.pods.admit import (
+    Used,
+    refuse,
+    refuse_os,
+    refuse_sysctls,
+    refuse_under_pressure,
+    shortages,
+)
 from tests.unit.actors.node.pods.test_pod_status import Obj, pod
 
 
@@ -93,3 +100,171 @@ def test_two_pods_cannot_share_a_host_port() -> None:
     used = Used()
     used.add(requests_of(obj))
     assert refuse(obj, requests_of(obj), used, node(), False) == ("NodePorts", "Predicate NodePorts failed")
+
+
+def test_totals_rise_and_fall_with_the_pods_that_they_count() -> None:
+    used, one, two = Used(), requests_of(asking("1")), requests_of(asking("500m"))
+    used.add(one)
+    used.add(two)
+    assert (used.pods, used.amounts) == (2, {"cpu": 1500})
+    used.remove(one)
+    assert (used.pods, used.amounts) == (1, {"cpu": 500})
+
+
+@pytest.mark.parametrize(
+    ("asked", "missing"),
+    [
+        ({"cpu": "1"}, []),
+        ({"cpu": "1001m"}, [("cpu", 1001, 1000, 2000)]),
+        ({"cpu": "0"}, []),
+        ({"cpu": "1", "memory": "2Gi"}, [("memory", 2 << 30, 0, 1 << 30)]),
+        ({"ephemeral-storage": "1"}, [("ephemeral-storage", 1, 0, 0)]),
+        (
+            {"memory": "2Gi", "cpu": "3"},
+            [("cpu", 3000, 1000, 2000), ("memory", 2 << 30, 0, 1 << 30)],
+        ),
+    ],
+)
+def test_each_resource_is_short_beyond_what_others_leave(asked: Obj, missing: list[Any]) -> None:
+    used, wanting = Used(), pod()
+    used.add(requests_of(asking("1")))
+    wanting["spec"]["containers"][0]["resources"] = {"requests": asked}
+    assert shortages(requests_of(wanting), used, node()) == missing
+
+
+@pytest.mark.parametrize(("limit", "present", "is_short"), [("2", 1, False), ("2", 2, True), ("1", 1, True)])
+def test_a_node_admits_as_many_pods_as_it_allows(limit: str, present: int, is_short: bool) -> None:
+    used = Used()
+    used.pods = present
+    wanted = [("pods", 1, present, int(limit))] if is_short else []
+    assert shortages(requests_of(pod()), used, node(pods=limit)) == wanted
+
+
+def test_a_node_without_status_has_room_for_nothing() -> None:
+    bare = {"metadata": {"name": "n"}}
+    assert shortages(requests_of(asking()), Used(), bare) == [("pods", 1, 0, 0), ("cpu", 1000, 0, 0)]
+
+
+def taint_text(effect: str, key: str = "k") -> Obj:
+    return {"key": key, "value": "v", "effect": effect}
+
+
+@pytest.mark.parametrize(
+    ("taints", "refused"),
+    [
+        ([], False),
+        ([taint_text("NoSchedule")], False),
+        ([taint_text("NoSchedule"), taint_text("NoExecute")], True),
+        ([taint_text("NoExecute", "mine")], False),
+        ([taint_text("NoExecute", "mine"), taint_text("NoExecute")], True),
+    ],
+)
+def test_only_untolerated_no_execute_taints_refuse(taints: list[Obj], refused: bool) -> None:
+    tolerant = asking(tolerations=[{"key": "mine", "operator": "Exists"}])
+    refusal = refuse(tolerant, requests_of(tolerant), Used(), {**node(), "spec": {"taints": taints}}, False)
+    assert (refusal is not None) is refused
+
+
+def test_a_pod_may_name_the_node_or_none() -> None:
+    for name in ("n", "", None):
+        named = asking(nodeName=name)
+        assert refuse(named, requests_of(named), Used(), node(), False) is None
+
+
+@pytest.mark.parametrize(
+    ("taken", "wanted", "clash"),
+    [
+        ({"hostPort": 80}, {"hostPort": 80}, True),
+        ({"hostPort": 80}, {"hostPort": 81}, False),
+        ({"hostPort": 80}, {"hostPort": 80, "protocol": "UDP"}, False),
+        ({"hostPort": 80, "hostIP": "10.0.0.1"}, {"hostPort": 80, "hostIP": "10.0.0.2"}, False),
+        ({"hostPort": 80, "hostIP": "10.0.0.1"}, {"hostPort": 80, "hostIP": "10.0.0.1"}, True),
+        ({"hostPort": 80, "hostIP": "10.0.0.1"}, {"hostPort": 80}, True),
+        ({"hostPort": 80}, {"hostPort": 80, "hostIP": "10.0.0.1"}, True),
+    ],
+)
+def test_host_ports_clash_by_protocol_address_and_number(taken: Obj, wanted: Obj, clash: bool) -> None:
+    used, present, new = Used(), pod(), pod()
+    present["spec"]["containers"][0]["ports"] = [{"hostPort": 7}, taken]
+    new["spec"]["containers"][0]["ports"] = [{"hostPort": 9}, wanted]
+    used.add(requests_of(present))
+    refusal = refuse(new, requests_of(new), used, node(), False)
+    assert refusal == (("NodePorts", "Predicate NodePorts failed") if clash else None)
+
+
+TAINT = "memory-pressure"
+TOLERANT = {"tolerations": [{"key": TAINT, "operator": "Exists", "effect": "NoSchedule"}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "qos", "pressures", "static", "refused"),
+    [
+        ({}, "BestEffort", (), False, False),
+        ({}, "BestEffort", ("MemoryPressure",), False, True),
+        ({}, "Burstable", ("MemoryPressure",), False, False),
+        (TOLERANT, "BestEffort", ("MemoryPressure",), False, False),
+        (TOLERANT, "BestEffort", ("DiskPressure",), False, True),
+        ({}, "Burstable", ("DiskPressure",), False, True),
+        ({}, "Burstable", ("DiskPressure", "MemoryPressure"), False, True),
+        ({}, "BestEffort", ("DiskPressure",), True, False),
+        ({"priority": 2_000_000_000}, "BestEffort", ("DiskPressure",), False, False),
+        ({"priority": 1_999_999_999}, "BestEffort", ("DiskPressure",), False, True),
+    ],
+)
+def test_pressure_refuses_by_kind_and_class(
+    spec: Obj, qos: str, pressures: tuple[str, ...], static: bool, refused: bool
+) -> None:
+    obj = pod(**spec)
+    obj["status"] = {"qosClass": qos}
+    text = f"The node had condition: [{' '.join(pressures)}]. "
+    wanted = ("Evicted", text) if refused else None
+    assert refuse_under_pressure(obj, pressures, static, TAINT) == wanted
+
+
+@pytest.mark.parametrize(
+    ("names", "spec", "problem"),
+    [
+        ([], {}, ""),
+        (["net.ipv4.tcp_syncookies", "kernel.shm_rmid_forced"], {}, ""),
+        (["net/ipv4/tcp_syncookies"], {}, ""),
+        (["kernel.msgmax"], {}, '"kernel.msgmax" not allowlisted'),
+        (["net.core.somaxconn", "mine.a.b"], {}, ""),
+        (["net.core.some"], {}, '"net.core.some" not allowlisted'),
+        (["mine", "min.a"], {}, '"mine" not allowlisted'),
+        (["net.ipv4.tcp_syncookies"], {"hostNetwork": True}, "not allowed with host net enabled"),
+        (["net.ipv4.tcp_syncookies"], {"hostIPC": True}, ""),
+        (["kernel.shm_rmid_forced"], {"hostIPC": True}, "not allowed with host ipc enabled"),
+        (["kernel.shm_rmid_forced"], {"hostNetwork": True}, ""),
+    ],
+)
+def test_sysctls_are_safe_or_allowed_and_not_of_the_host(names: list[str], spec: Obj, problem: str) -> None:
+    obj = pod(securityContext={"sysctls": [{"name": name, "value": "1"} for name in names]}, **spec)
+    refusal = refuse_sysctls(obj, ["net.core.somaxconn", "mine.*"])
+    assert (refusal is not None) is bool(problem)
+    assert problem in (refusal or ("", ""))[1]
+
+
+@pytest.mark.parametrize(
+    ("label", "named", "runs", "reason"),
+    [
+        (None, None, "windows", ""),
+        ("linux", None, "linux", ""),
+        ("windows", None, "linux", "PodOSSelectorNodeLabelDoesNotMatch"),
+        (None, "linux", "linux", ""),
+        (None, "windows", "linux", "PodOSNotSupported"),
+        ("linux", "windows", "linux", "PodOSNotSupported"),
+        ("windows", "windows", "windows", ""),
+        ("linux", None, None, ""),
+        (None, "windows", None, "PodOSNotSupported"),
+    ],
+)
+def test_a_pod_names_its_system_by_label_and_field(
+    label: str | None, named: str | None, runs: str | None, reason: str
+) -> None:
+    obj = pod()
+    if label is not None:
+        obj["metadata"]["labels"] = {"os": label}
+    if named is not None:
+        obj["spec"]["os"] = {"name": named}
+    where = {**node(), "status": {"nodeInfo": {"operatingSystem": runs}} if runs else None}
+    assert (refuse_os(obj, where, "os") or ("",))[0] == reason
