@@ -5,24 +5,25 @@
 Turns the modules of `DECISIONS` into all mistakes that `_mistakes` knows (a comparison that is off
 by one or turned around, `and` for `or`, a clause that is left out, plus for minus, a number that is
 one too large, `any` for `all`, `min` for `max`), draws N of them by the seed, evenly over the
-modules, and runs for each the tests nearest to its module.
+modules, and runs for each the tests nearest to its module (see `tests.bench.mutant_session`).
 
-Holds: the draw depends on the seed and on the sources alone.  A mutant runs in a fork of a process
-that has run the same tests without any mutant.  Nearest are the unit tests that import the module,
-the tests of `BESIDE`, and those of a controller's loop.
+Holds: the draw depends on the seed and on the sources alone.  Nearest are the unit tests that
+import the module, the tests of `BESIDE`, and those of a controller's loop.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cache
 from random import Random
 from typing import NamedTuple
 
-from tests.bench.mutants import ROOT, Mutant, functions, is_noticed, tests_fail
+from tests.bench.mutant_session import run
+from tests.bench.mutants import ROOT, Mutant, functions
 
 # Files with decisions: a folder, a file, or a pattern below the root.
 DECISIONS = (
@@ -68,7 +69,12 @@ BESIDE = {
     "actors/controllers/endpointslice/topology_hints": ("tests/actor/controllers/test_topology_hints.py",),
     "actors/controllers/endpointslicemirroring": ("tests/actor/controllers/test_endpoints_mirrored.py",),
     "actors/node/pods/restarts": ("tests/actor/node/test_pods.py",),
-    "actors/scheduler/plugins": ("tests/actor/test_scheduler_plugins.py",),
+    "actors/scheduler/match": ("tests/unit/actors/scheduler/plugins/test_nodes.py",),
+    "actors/scheduler/plugins": (
+        "tests/unit/actors/scheduler/plugins",
+        "tests/unit/actors/scheduler/test_volumes.py",
+        "tests/actor/test_scheduler_plugins.py",
+    ),
     "actors/scheduler/queue": ("tests/actor/test_scheduler.py",),
     "sim/api/admission/quota": ("tests/actor/controllers/test_resourcequota.py",),
     "sim/api/auth/rbac": ("tests/unit/sim/api/auth/rbac",),
@@ -124,7 +130,9 @@ def nearest(file: str) -> tuple[str, ...]:
     if file.startswith("actors/controllers/"):
         loop = f"tests/actor/controllers/test_{file.removesuffix('.py').split('/')[2]}.py"
         beside += [loop] if (ROOT / loop).exists() else []
-    return tuple(dict.fromkeys((*importing, *beside)))
+    found = tuple(dict.fromkeys((*importing, *beside)))
+    assert found, f"{file}: no test imports it, and BESIDE names none"
+    return found
 
 
 class Mistake(NamedTuple):
@@ -257,20 +265,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     drawn = draw(chosen.seed, chosen.count, chosen.only)
     part, parts = map(int, chosen.part.split("/"))
     modules = sorted({each.file for each in drawn})[part - 1 :: parts]
-    survived = total = 0
-    for file in modules:
-        tests = nearest(file)
-        found = [each for each in drawn if each.file == file]
-        if not chosen.list:
-            assert tests, f"{file}: no test imports it, and BESIDE names none"
-            assert not tests_fail(tests), f"the tests of {file} fail without any mutant"
-        for each in found:
-            noticed = chosen.list or is_noticed(each, tests)
-            survived += not noticed
-            total += 1
-            verdict = "" if chosen.list else "killed    " if noticed else "SURVIVED  "
-            print(f"{verdict}{file}:{each.line} {each.function}: {each.clause}", flush=True)
-    print(f"{total} mutants, {total - survived} killed: {100 * (total - survived) / max(1, total):.0f} %")
+    found = [(each, nearest(each.file)) for each in drawn if each.file in modules]
+    if chosen.list:
+        for each, _ in found:
+            print(f"{each.file}:{each.line} {each.function}: {each.clause}")
+        return 0
+    survived = run(found, sys.stdout)
+    killed = len(found) - survived
+    print(f"{len(found)} mutants, {killed} killed: {100 * killed / max(1, len(found)):.0f} %")
     return survived
 
 

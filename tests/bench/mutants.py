@@ -159,7 +159,7 @@ def mutants() -> Iterator[Mutant]:
                         yield Mutant(file, qualified, clause.lineno, text, changed)
 
 
-def _code_of(module: CodeType, qualified: str) -> CodeType:
+def code_of(module: CodeType, qualified: str) -> CodeType:
     """The code of a function, from the code of its module."""
     code = module
     for name in qualified.split("."):
@@ -172,7 +172,7 @@ def _install(mutant: Mutant) -> None:
     found: Any = import_module(mutant.file.removesuffix(".py").replace("/", "."))
     for name in mutant.qualified.split("."):
         found = vars(found)[name] if isinstance(found, type) else getattr(found, name)
-    found.__code__ = _code_of(compile(mutant.source, mutant.file, "exec"), mutant.qualified)
+    found.__code__ = code_of(compile(mutant.source, mutant.file, "exec"), mutant.qualified)
 
 
 def tests_fail(tests: Sequence[str], mutant: Mutant | None = None) -> bool:
