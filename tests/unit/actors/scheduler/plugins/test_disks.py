@@ -17,7 +17,7 @@ from actors.scheduler.plugins.volume_zone import VolumeZone
 from actors.scheduler.volumes.pod_volumes import PodVolumes
 from actors.scheduler.volumes.storage import CSI_NODES
 from sim.ident import NAMES
-from sim.options.gates import OF_VOLUMES
+from sim.options.features.gates import OF_VOLUMES
 from tests.unit.actors.scheduler.test_volumes import Disks
 
 N = NAMES["orch"]
