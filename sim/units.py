@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from sim.remembered import cached
 
@@ -27,6 +27,38 @@ MS = 1_000
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
+
+# --- instants -------------------------------------------------------------------------------------
+
+# Instants in microseconds.  A virtual one counts from the start of the run, a wall one from 1970.
+# Instants differ by a duration, an int.  While a program runs all are ints, which costs nothing;
+# mypy refuses one in place of another.
+if TYPE_CHECKING:
+
+    class Virtual(int):
+        """An instant of virtual time."""
+
+        def __add__(self, duration_us: int, /) -> Virtual: ...
+        def __radd__(self, duration_us: int, /) -> Virtual: ...
+        @overload
+        def __sub__(self, since_us: Virtual, /) -> int: ...  # type: ignore[overload-overlap]
+        @overload
+        def __sub__(self, duration_us: int, /) -> Virtual: ...
+        def __sub__(self, other: int, /) -> int: ...
+
+    class Wall(int):
+        """An instant of a wall clock."""
+
+        def __add__(self, duration_us: int, /) -> Wall: ...
+        def __radd__(self, duration_us: int, /) -> Wall: ...
+        @overload
+        def __sub__(self, since_us: Wall, /) -> int: ...  # type: ignore[overload-overlap]
+        @overload
+        def __sub__(self, duration_us: int, /) -> Wall: ...
+        def __sub__(self, other: int, /) -> int: ...
+
+else:
+    Virtual = Wall = int
 
 # --- quoted text ----------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from actors.apiserver.lifecycle.stepwise import Stepwise, Straight
 from actors.apiserver.options import ApiServerOptions
 from sim.api.audit.events import Record
 from sim.api.types import Reply, Request
-from sim.units import parse_duration_us
+from sim.units import Virtual, parse_duration_us
 
 # pkg/server/filters/wrap.go
 OnError = Callable[[Request, Exception], None]
@@ -60,7 +60,7 @@ class Flight:
         request: Request,
         respond: Callable[[Reply], None],
         outside: OnError | None,
-        arrived_us: int,
+        arrived_us: Virtual,
     ) -> None:
         self.request = request
         self.arrived_us = arrived_us
@@ -70,7 +70,7 @@ class Flight:
         self.seated = self.asked = False
         self.steps: Stepwise | Straight | None = None
         self.large = False
-        self.until_us = self.began_us = 0
+        self.until_us = self.began_us = Virtual(0)
         self.record: Record | None = None
 
 

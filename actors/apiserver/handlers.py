@@ -38,7 +38,7 @@ from sim.api.verbs.call import Call, Registry, bad_dry_run, is_true
 from sim.api.watch.cache import WatchCache
 from sim.api.watch.cache_watch import CacheWatch
 from sim.options.features.gates import CHUNKING, DRY_RUN, REMAINING_COUNT
-from sim.units import not_unsigned, parse_whole
+from sim.units import Virtual, not_unsigned, parse_whole
 
 READS = ("get", "list", "watch")
 DELETES = ("delete", "deletecollection")
@@ -244,7 +244,7 @@ class Handlers:
             return verbs_list.parse_list_revision(options.get("resourceVersion", ""), False) > 0
         return request.verb == "watch"
 
-    def deadline_us(self, call: Call) -> int:
+    def deadline_us(self, call: Call) -> Virtual:
         """Return when a watch that begins now ends; a negative timeout ends it at once (apiserver
         get.go:
         ListResource).

@@ -35,12 +35,13 @@ from sim.api.watch.columnar_renewals import Crowd
 from sim.api.watch.feed import Feed
 from sim.api.watch.lease_renewals import Line, Renewal
 from sim.kernel import Context, Kernel
+from sim.units import Virtual
 
 
 class LocalStore(Feed, Protocol):
     """A store that answers at once, with the members that watch caches and fast paths use."""
 
-    def revision_at(self, at_us: int) -> int:
+    def revision_at(self, at_us: Virtual) -> int:
         """Return the newest revision that was committed by an instant."""
         ...
 
@@ -85,7 +86,7 @@ class LocalStore(Feed, Protocol):
         prev: Item,
         value: int,
         time_s: int,
-        at_us: int,
+        at_us: Virtual,
         cause: int = 0,
         *,
         serial: bool = False,
@@ -114,11 +115,11 @@ class Masters(Protocol):
     """The keys by which replicas know each other's addresses."""
 
     @property
-    def holders(self) -> Mapping[str, tuple[str, int]]:
+    def holders(self) -> Mapping[str, tuple[str, Virtual]]:
         """The holder and the expiry time, by address."""
         ...
 
-    def renew(self, address: str, holder: str, until_us: int) -> None:
+    def renew(self, address: str, holder: str, until_us: Virtual) -> None:
         """Keep an address until an instant."""
         ...
 

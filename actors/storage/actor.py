@@ -38,7 +38,7 @@ from sim.kernel.dice import keyed
 from sim.kernel.kernel import Kernel
 from sim.kernel.streams import key_of
 from sim.kernel.trace.records import IN_SERIES
-from sim.units import MS, SECOND
+from sim.units import MS, SECOND, Virtual
 
 if TYPE_CHECKING:
     from actors.storage.columns.renewals import Beats
@@ -85,9 +85,9 @@ class MasterLeases:
     __slots__ = ("holders",)
 
     def __init__(self) -> None:
-        self.holders: dict[str, tuple[str, int]] = {}
+        self.holders: dict[str, tuple[str, Virtual]] = {}
 
-    def renew(self, address: str, holder: str, until_us: int) -> None:
+    def renew(self, address: str, holder: str, until_us: Virtual) -> None:
         """Write the key of an address, valid until `until_us`."""
         self.holders[address] = holder, until_us
 
@@ -171,7 +171,7 @@ class Storage:
             known = self._series[key] = cause, self.writer, number
         return known[2]
 
-    def _note_renewal(self, line: Line, rev: int, at_us: int, cause: int) -> int:
+    def _note_renewal(self, line: Line, rev: int, at_us: Virtual, cause: int) -> int:
         """Like `_note`, for an update of a lease by the fast path."""
         if self._kind.listeners:
             return self._note(line.key, rev, cause)

@@ -17,6 +17,7 @@ from typing import Any
 from actors.storage.compact.items import Packer
 from sim.api.store import Change, Item
 from sim.api.watch.columnar_renewals import Course, Run, spread
+from sim.units import Virtual
 
 Subscriber = Callable[[Change], None]
 DEAD_MAX = 1_000  # deleted keys that may wait in the key list, beyond a quarter of the live ones
@@ -47,7 +48,7 @@ class Log(list[Any]):
             self[0] = self[0].after(rev)
         return gone
 
-    def reached(self, at_us: int) -> int:
+    def reached(self, at_us: Virtual) -> int:
         """The newest revision in the log that was committed by then; 0 if there is none."""
         count = bisect_right(self, at_us, key=_TIME)
         if not count:

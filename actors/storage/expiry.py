@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from actors.storage.memory import MemoryStore
 from sim.api.store import Change, Item
 from sim.kernel import Kernel
-from sim.units import SECOND
+from sim.units import SECOND, Virtual
 
 # lease_manager.go: defaultLeaseReuseDurationSeconds, and the 0.05 of newDefaultLeaseManager; the
 # smaller value applies.
@@ -78,7 +78,7 @@ class Expiry:
                 self._turn(change.at_us)
             self._last.append(change.item)
 
-    def _turn(self, at_us: int) -> None:
+    def _turn(self, at_us: Virtual) -> None:
         """Begin a period: items written from now on belong to another sweep."""
         written = self._written
         due_us = -(-(at_us + self._ttl_us) // self._sweep_us) * self._sweep_us
@@ -93,7 +93,7 @@ class Expiry:
         due_us = self._written[0][0]
         kernel = self._storage.kernel
         at_us = max(due_us, kernel.now_us + 1)
-        kernel.call_at(-(-at_us // self._sweep_us) * self._sweep_us, self._sweep)
+        kernel.call_at(Virtual(-(-at_us // self._sweep_us) * self._sweep_us), self._sweep)
 
     def _sweep(self, _: Any) -> None:
         self._pending, self._until_us = False, -1

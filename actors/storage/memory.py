@@ -46,6 +46,7 @@ from sim.api.store import (
 )
 from sim.api.watch.columnar_renewals import Course, Run, Runs, in_runs, is_renewed, spread
 from sim.api.watch.lease_renewals import Line, Renewal
+from sim.units import Virtual
 
 BEATEN_MAX = 512  # superseded heartbeat revisions that are kept complete for late readers
 
@@ -53,7 +54,7 @@ BEATEN_MAX = 512  # superseded heartbeat revisions that are kept complete for la
 class MemoryStore:
     """A store in memory.  `now_us` reads virtual time for the log."""
 
-    def __init__(self, now_us: Callable[[], int]) -> None:
+    def __init__(self, now_us: Callable[[], Virtual]) -> None:
         self._now_us = now_us
         self._buckets: dict[str, Bucket] = {}
         self._heads: dict[str, Bucket] = {}  # by key up to the name
@@ -68,7 +69,7 @@ class MemoryStore:
         self._before_compact: list[Callable[[int], None]] = []
         # Called at each commit with (key, revision, cause); returns the trace record of the write.
         self.note: Callable[[str, int, int], int] | None = None
-        self.note_renewal: Callable[[Line, int, int, int], int] | None = (
+        self.note_renewal: Callable[[Line, int, Virtual, int], int] | None = (
             None  # the same for renewals, with (line, revision, time, cause)
         )
 
@@ -158,7 +159,7 @@ class MemoryStore:
         prev: Item,
         value: int,
         time_s: int,
-        at_us: int,
+        at_us: Virtual,
         cause: int = 0,
         *,
         serial: bool = False,
@@ -437,7 +438,7 @@ class MemoryStore:
         log = self._bucket(bucket_of(prefix)).log
         return bool(log) and log[-1].rev > after
 
-    def revision_at(self, at_us: int) -> int:
+    def revision_at(self, at_us: Virtual) -> int:
         """The newest revision committed by then, as far back as history is kept."""
         return self._log.reached(at_us) or self._floor
 

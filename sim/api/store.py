@@ -22,7 +22,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from sim.units import parse_time
+from sim.units import Virtual, parse_time
 
 NO_TIME = -1
 
@@ -152,7 +152,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     item: Item
     prev: Item | None
     deleted: bool
-    at_us: int
+    at_us: Virtual
     cause: int = 0
 
 
@@ -161,7 +161,7 @@ class Gone(msgspec.Struct, gc=False):
 
     rev: int
     prev: Item
-    at_us: int
+    at_us: Virtual
     cause: int = 0
     made: Item | None = None
 

@@ -84,7 +84,7 @@ from sim.report.changes import Chronicle
 from sim.scenario.plan.own_kinds import resource_named
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, NodePlan
 from sim.scenario.plan.storage import storage_objects
-from sim.units import SECOND
+from sim.units import SECOND, Virtual, Wall
 from sim.version import __version__
 from sim.wire.clients import Clients
 from sim.wire.patience import Deadline
@@ -130,7 +130,7 @@ class Cluster:
         established: Sequence[Mapping[str, Any]] = (),
         storage: Sequence[Mapping[str, Any]] = (),
         trace: Trace | Path | str | None = None,
-        epoch_us: int = DEFAULT_EPOCH_US,
+        epoch_us: Wall = DEFAULT_EPOCH_US,
         replay: list[Operation] | None = None,
         fast: bool | FastPaths = True,
         scheduler_plugins: Sequence[SchedulerPlugin] = (),
@@ -453,7 +453,7 @@ class Cluster:
         until_us = checked_us(at)
         if not self._alive:
             raise InputError("the cluster is not running", "", "use it within: async with Cluster(...) as c")
-        await self.kernel.run_until(until_us)
+        await self.kernel.run_until(Virtual(until_us))
         self.kernel.check_deadlock()
 
     async def run_while(

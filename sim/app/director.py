@@ -24,6 +24,7 @@ from sim.faults.shared.kinds import Undo
 from sim.faults.shared.ledger import AspectName, Ledger
 from sim.kernel.causes import caused_by, without_cause
 from sim.scenario.plan.plan import PlannedAction, PlannedStep, Span
+from sim.units import Virtual
 
 T = TypeVar("T")
 Hook = Callable[[str, str, int], None]
@@ -147,7 +148,7 @@ class _Course:
 
     def start(self) -> None:
         if self._step.start.at_us is not None:
-            self._plan(self._draw(self._step.start.at_us))
+            self._plan(Virtual(self._draw(self._step.start.at_us)))
 
     def saw(self, name: str) -> None:
         """A step occurred or ended; if it is the awaited one, schedule this step."""
@@ -162,7 +163,7 @@ class _Course:
             self.trigger.close()
         self._plan(self._kernel.now_us + self._draw(self._step.start.delay_us))
 
-    def _plan(self, at_us: int) -> None:
+    def _plan(self, at_us: Virtual) -> None:
         """Schedule an occurrence, unless the instant is after `until`."""
         repeat = self._step.repeat
         if repeat is None or repeat.until_us is None or at_us <= repeat.until_us:

@@ -49,6 +49,7 @@ from sim.api.schema.resource import Resource
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request, UserInfo, Verb
 from sim.app.parts.ports import BuiltCluster
+from sim.units import Virtual
 
 # Objects in one kernel event; between two events the program serves its display and interrupts.
 AT_ONCE = 200
@@ -95,7 +96,7 @@ class Established:
 
     def begin(self) -> None:
         """Begin at the first instant; nothing else happens before the work is done."""
-        self._kernel.call_at(0, self._go_on)
+        self._kernel.call_at(Virtual(0), self._go_on)
 
     def _go_on(self, _: Any) -> None:
         self._kernel.follow(0)
@@ -104,7 +105,7 @@ class Established:
             self._cluster.compact()
             self._forgotten = self._store.revision
         if going:
-            self._kernel.call_at(0, self._go_on)
+            self._kernel.call_at(Virtual(0), self._go_on)
         else:
             self._cluster.hand_in(self._left)
             self._then()

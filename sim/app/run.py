@@ -28,7 +28,7 @@ from sim.report.charts.run import run_chart
 from sim.report.page import fragment, table
 from sim.report.story import shown
 from sim.scenario.plan.plan import Plan
-from sim.units import SECOND
+from sim.units import SECOND, Virtual, Wall
 from sim.version import __version__
 from sim.wire.http.gateway import Gateway
 
@@ -47,7 +47,7 @@ class Outside(NamedTuple):
     checksums: those of the rows of its trace, as far as they are known
     """
 
-    epoch_us: int
+    epoch_us: Wall
     operations: list[Operation]
     trace_sha256: str
     ended_at: Operation | None = None
@@ -173,10 +173,10 @@ def expectations_of(plan: Plan, alone: bool = True, whole: bool = True) -> list[
     return built
 
 
-def applied_us(plan: Plan) -> int:
+def applied_us(plan: Plan) -> Virtual:
     """When the objects of a plan are applied: its nodes have booted, so that pods can spread."""
     boot_us = plan.cluster.boot_us
-    return boot_us + SETTLE_US if boot_us else 0
+    return Virtual(boot_us + SETTLE_US if boot_us else 0)
 
 
 def header_of(plan: Plan, seed: int) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def sample(cluster: Cluster, timeline: Timeline) -> None:
         timeline.sample(now_us, sum(server.flown for server in cluster.api_servers.values()))
         cluster.kernel.call_at(now_us + BUCKET_US, tick)
 
-    cluster.kernel.call_at(BUCKET_US, tick)
+    cluster.kernel.call_at(Virtual(BUCKET_US), tick)
 
 
 def record(cluster: Cluster, timeline: Timeline) -> None:

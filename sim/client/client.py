@@ -41,6 +41,7 @@ from sim.client.fast.read_modify_write import Exchange
 from sim.client.rest.channel import REFUSED, RESET, TIMEOUT, Channel
 from sim.client.rest.limiter import TokenBucket
 from sim.kernel import NEVER_US, Context, Future
+from sim.units import Virtual
 
 RETRIES_MAX = 10  # rest.Request maxRetries
 RESET_RETRY_US = 1_000_000  # with_retry.go: a GET on a reset connection waits one second
@@ -290,7 +291,7 @@ class Client:
         return Exchange(self.ctx, self, asked, self.timeout_us)
 
     def resume(
-        self, channel: Channel, request: Request, on_reply: OnReply, sent_us: int, timeout_us: int
+        self, channel: Channel, request: Request, on_reply: OnReply, sent_us: Virtual, timeout_us: int
     ) -> OnReply:
         """Continue a coalesced call as an ordinary request, which was sent at `sent_us` over this
         channel with a token; returns the callback for its reply.
@@ -328,7 +329,7 @@ class _Attempt(msgspec.Struct, eq=False):
     tries: int = 0
     refusals: int = 0
     answered: int = -1
-    until_us: int = 0
+    until_us: Virtual = Virtual(0)
 
     def _again(self, _: Any) -> None:
         """Send the request again when the bucket allows, unless that is after the timeout."""
@@ -354,7 +355,7 @@ class _Attempt(msgspec.Struct, eq=False):
         until_us = self.until_us or ctx.kernel.now_us + ctx.clock.real_us(self.timeout_us)
         transport.send(self.request, self.awaited(until_us))
 
-    def awaited(self, until_us: int) -> OnReply:
+    def awaited(self, until_us: Virtual) -> OnReply:
         """The callback for the reply to this try; a timeout at `until_us` counts as a reply, and
         the first reply counts.
         """

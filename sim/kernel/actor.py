@@ -39,7 +39,7 @@ from sim.kernel.sync import Future, Mailbox
 from sim.kernel.tasks import KernelTask
 from sim.kernel.timer import Timer
 from sim.kernel.trace.records import Kind, Values
-from sim.units import format_duration
+from sim.units import Virtual, Wall, format_duration
 
 Main = Callable[["Context"], Awaitable[None] | None]
 MENDS = ("start", "resume")  # kinds of record that end every fault of a process
@@ -72,10 +72,10 @@ class Clock:
         self._standing = standing
         self.offset_us = 0  # of the wall clock only
         self.drift_ppm = 0
-        self.base_us = 0
+        self.base_us = Virtual(0)
         self.local_us = 0
         self._past: tuple[
-            tuple[int, int, int, int], ...
+            tuple[Virtual, int, int, int], ...
         ] = ()  # earlier settings: since, local time, offset, drift
 
     def read_us(self, now_us: int) -> int:
@@ -83,7 +83,7 @@ class Clock:
         elapsed = now_us - self.base_us
         return self.local_us + elapsed + elapsed * self.drift_ppm // 1_000_000
 
-    def set(self, now_us: int, *, offset_us: int | None = None, drift_ppm: int | None = None) -> None:
+    def set(self, now_us: Virtual, *, offset_us: int | None = None, drift_ppm: int | None = None) -> None:
         """Set offset or drift from this instant on."""
         self._standing.moved()
         self._past += ((self.base_us, self.local_us, self.offset_us, self.drift_ppm),)
@@ -126,12 +126,11 @@ class Context:
         self._held: list[Callable[[], None]] = []  # held while paused
         self._late: dict[int, Callable[[], None]] = {}  # deferred while slow, by number
         self._put_offs = 0
-        self._free_us = 0
-        self._paused_us = 0
+        self._free_us = self._paused_us = Virtual(0)
         self.runs_freely = True  # neither paused nor slow
         self._hindrance_hooks: tuple[Callable[[], None], ...] = ()
         self._stop_hooks: list[Callable[[], None]] = []
-        self._resume_hook: Callable[[int], None] | None = None
+        self._resume_hook: Callable[[Virtual], None] | None = None
         self._farewell: Callable[[], None] | None = None
         self.ending = False  # SIGTERM has been received
 
@@ -143,15 +142,15 @@ class Context:
         now_us = self.kernel.now_us
         return clock.read_us(now_us) if clock.drift_ppm or clock.local_us else now_us
 
-    def wall_us(self) -> int:
+    def wall_us(self) -> Wall:
         """This actor's wall clock: Unix time in microseconds, with its offset and drift."""
         clock, kernel = self.clock, self.kernel
-        now_us = kernel.now_us
+        now_us: int = kernel.now_us
         if clock.drift_ppm or clock.local_us:
-            now_us = clock.read_us(now_us)
+            now_us = clock.read_us(kernel.now_us)
         return kernel.epoch_us + now_us + clock.offset_us
 
-    def said_us(self, at_us: int) -> int:
+    def said_us(self, at_us: int) -> Wall:
         """The reading of this actor's wall clock at that time."""
         return self.kernel.epoch_us + self.clock.said_us(at_us)
 
@@ -184,11 +183,11 @@ class Context:
         """Call `fn(arg)` at an instant of virtual time, for work that is not timed by this actor's
         clock.
         """
-        self.kernel.call_at(at_us, self._run, (fn, arg))
+        self.kernel.call_at(Virtual(at_us), self._run, (fn, arg))
 
     def timer_at_us(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> Timer:
         """Like `call_at_us`, with a handle to cancel it."""
-        return self.kernel.timer_at(at_us, self._run, (fn, arg))
+        return self.kernel.timer_at(Virtual(at_us), self._run, (fn, arg))
 
     def run(self, fn: Callable[[Any], None], arg: Any = None) -> None:
         """Run a piece of this actor's work that arrives now (a message, a reply); it is held while
@@ -330,7 +329,7 @@ class Context:
         kernel = self.kernel
         return kernel.standing.relief(self.name, kernel.now_us - (self.now_us() - since_us))
 
-    def on_resume(self, hook: Callable[[int], None]) -> None:
+    def on_resume(self, hook: Callable[[Virtual], None]) -> None:
         """Call `hook` when this process resumes after a pause, before the held work runs, with the
         virtual time of the pause's start; for actors that compute when periodic work is due.
         """
@@ -483,7 +482,7 @@ class Actor:
                     context.state is State.PAUSED,
                     State.SLOW if extra_us else State.RUNNING,
                 )
-                self.extra_us, context._free_us = extra_us, 0
+                self.extra_us, context._free_us = extra_us, Virtual(0)
                 context.hindered(freely=not extra_us)
                 self._supervisor.kernel.network.stir(self.name)
                 if stood and context._resume_hook is not None:

@@ -22,6 +22,8 @@ from typing import Protocol
 
 import msgspec
 
+from sim.units import Virtual
+
 KEPT = 8  # more simultaneous faults of a host than explanations can distinguish
 GONE_MAX = 16_384  # more objects than are deleted or scheduled between two leaders
 # The last retransmission pause of a segment is below 60 s, and all pauses together are below twice
@@ -74,8 +76,8 @@ class Fault(msgspec.Struct):
     mute: bool
     lasting: bool
     record: int
-    began_us: int
-    ended_us: int | None = None
+    began_us: Virtual
+    ended_us: Virtual | None = None
     over: int = 0
     whole: bool = False
 
@@ -96,7 +98,7 @@ class Standing:
     put_off: deferred work, to be planned at the next state change
     """
 
-    def __init__(self, now_us: Callable[[], int], cause: Callable[[], int]) -> None:
+    def __init__(self, now_us: Callable[[], Virtual], cause: Callable[[], int]) -> None:
         self._now_us = now_us
         self._cause = cause
         self._faults: dict[str, list[Fault]] = {}
@@ -187,7 +189,7 @@ class Standing:
         """The record that gave this object its present state; 0 if none is known."""
         return self._made.get(what, 0)
 
-    def silence(self, host: str, observer: str, since_us: int) -> int:
+    def silence(self, host: str, observer: str, since_us: Virtual) -> int:
         """The record of the fault that kept messages of `host` from `observer` since then; 0 if
         none is known.
 
@@ -216,7 +218,7 @@ class Standing:
         ]
         return max(hindered, key=_end).record if hindered else 0
 
-    def relief(self, host: str, since_us: int) -> int:
+    def relief(self, host: str, since_us: Virtual) -> int:
         """The record of the end of what kept messages of `host` from others since then, in the same
         order of precedence; 0 if none is known, or if the first fault is still active, so that the
         messages arrive for another reason.
@@ -227,7 +229,7 @@ class Standing:
                 return max(over, key=_end).over if over else 0
         return 0
 
-    def _since(self, since_us: int, *groups: tuple[str, ...]) -> Iterator[list[Fault]]:
+    def _since(self, since_us: Virtual, *groups: tuple[str, ...]) -> Iterator[list[Fault]]:
         """The faults of each group of hosts that were active at some time since then; those that
         let nothing through come first.
         """

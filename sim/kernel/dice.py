@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from sim.units import Virtual
+
 MASK = (1 << 64) - 1
 GAMMA = 0x9E3779B97F4A7C15  # added to the state with each draw
 
@@ -23,7 +25,7 @@ def mix(state: Word) -> Word:
     return mixed ^ (mixed >> 31)  # type: ignore[no-any-return]
 
 
-def keyed(key: int, at_us: int) -> int:
+def keyed(key: int, at_us: Virtual) -> int:
     """Return 64 random bits that depend on a key and an instant only, not on earlier draws."""
     return mix((key + at_us * GAMMA) & MASK)
 

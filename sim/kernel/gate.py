@@ -22,6 +22,7 @@ import msgspec
 import trio
 
 from sim.kernel.causes import CauseHolder
+from sim.units import Virtual
 
 Handler = Callable[[Any, Callable[[Any], None]], None]
 
@@ -30,7 +31,7 @@ class Operation(msgspec.Struct, frozen=True, array_like=True):
     """One journalled operation: applied when `step` units of work were done, at `at_us`."""
 
     step: int
-    at_us: int
+    at_us: Virtual
     name: str
     payload: Any
 
@@ -70,7 +71,7 @@ class Driver(CauseHolder, Protocol):
         ...
 
     @property
-    def now_us(self) -> int:
+    def now_us(self) -> Virtual:
         """Virtual time."""
         ...
 
@@ -78,11 +79,11 @@ class Driver(CauseHolder, Protocol):
         """Wake the driver, so that it applies what has been posted."""
         ...
 
-    def move_to(self, at_us: int, /) -> None:
+    def move_to(self, at_us: Virtual, /) -> None:
         """Advance virtual time."""
         ...
 
-    def outside_now_us(self) -> int:
+    def outside_now_us(self) -> Virtual:
         """Return the virtual time that corresponds to the wall clock now."""
         ...
 

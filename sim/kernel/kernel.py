@@ -45,20 +45,21 @@ from sim.kernel.streams import stream
 from sim.kernel.tasks import CANCELLED, Entry, KernelTask, Passes, Ticket
 from sim.kernel.timer import Timer, fire
 from sim.kernel.trace.records import Kind, RecordKind, Trace, Values
+from sim.units import Virtual, Wall
 
 SPAN_BITS = 20  # a span of time is about a second
 LOOK = 15  # the real clock is read after each unit of work with these low bits in its number
 # Virtual time zero is this instant unless a run says otherwise: 2026-01-01T00:00:00Z.
-DEFAULT_EPOCH_US = 1_767_225_600_000_000
+DEFAULT_EPOCH_US = Wall(1_767_225_600_000_000)
 
 
-def _nothing(until_us: int, order: int) -> None:
+def _nothing(until_us: Virtual, order: int) -> None:
     """Stands for the bulk work while there is none."""
 
 
 # A callback: time, order, function, argument, cause. If the function is None, `beat` of the
 # argument is called.
-Call = tuple[int, int, Callable[[Any], None] | None, Any, int]
+Call = tuple[Virtual, int, Callable[[Any], None] | None, Any, int]
 
 
 class Kernel:
@@ -69,7 +70,7 @@ class Kernel:
         seed: int = 0,
         *,
         trace: Trace | None = None,
-        epoch_us: int = DEFAULT_EPOCH_US,
+        epoch_us: Wall = DEFAULT_EPOCH_US,
         slice_s: float = 0.002,
         replay: list[Operation] | None = None,
         fast: FastPaths = FAST,
@@ -77,7 +78,7 @@ class Kernel:
         self.seed = seed
         self.fast = fast
         self.epoch_us = epoch_us
-        self.now_us = 0
+        self.now_us = Virtual(0)
         self.cause = 0
         self.steps = 0
         self.trace = trace if trace is not None else Trace()
@@ -94,7 +95,7 @@ class Kernel:
         self.current: KernelTask | None = None
         # Calls that are due before `_near_us`; empty only if nothing at all is planned.
         self._heap: list[Call] = []
-        self._near_us = 0
+        self._near_us = Virtual(0)
         self._later: dict[int, list[Call]] = {}  # calls due later, by span of time, in any order
         self._spans: list[int] = []  # a heap of its keys
         self._ready: deque[Entry] = deque()
@@ -110,9 +111,9 @@ class Kernel:
         # `bulk_order` say when its first part is due; `bulk` does all parts up to a time and an
         # order, counts `steps`, and sets the next time.
         self.bulk_us, self.bulk_order = NEVER_US, 0
-        self.bulk: Callable[[int, int], None] = _nothing
+        self.bulk: Callable[[Virtual, int], None] = _nothing
         self._instant_step = 0  # units of work done before time reached this instant
-        self._slice_limit_us = self._slice_quota = self._slice_done = 0
+        self._slice_limit_us, self._slice_quota, self._slice_done = Virtual(0), 0, 0
         self._slice_ends, self._slice_over = 0.0, True
         self._starting = 0
         self.slice_s = slice_s
@@ -128,7 +129,7 @@ class Kernel:
 
     # --- for code inside the simulation -----------------------------------------------------------
 
-    def call_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
+    def call_at(self, at_us: Virtual, fn: Callable[[Any], None], arg: Any = None) -> None:
         """Call `fn(arg)` at a virtual time (not before now), after everything already due then."""
         self._seq = seq = self._seq + 1
         if at_us < self.now_us:
@@ -160,7 +161,7 @@ class Kernel:
         """Move the calls of the next span to the heap, after all calls before it have run."""
         if self._spans:
             span = heappop(self._spans)
-            self._near_us = (span + 1) << SPAN_BITS
+            self._near_us = Virtual((span + 1) << SPAN_BITS)
             self._heap += self._later.pop(span)
             heapify(self._heap)
 
@@ -168,7 +169,9 @@ class Kernel:
         """Call `fn(arg)` after a delay in virtual time."""
         self.call_at(self.now_us + delay_us, fn, arg)
 
-    def call_as_of(self, planned_us: int, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
+    def call_as_of(
+        self, planned_us: Virtual, at_us: Virtual, fn: Callable[[Any], None], arg: Any = None
+    ) -> None:
         """Like `call_at`, in the order of a call that was planned at `planned_us`, before or after
         now.
         """
@@ -180,7 +183,7 @@ class Kernel:
         self._seq = seq = self._seq + 1
         return seq
 
-    def call_in(self, order: int, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
+    def call_in(self, order: int, at_us: Virtual, fn: Callable[[Any], None], arg: Any = None) -> None:
         """Like `call_at`, in an order that was taken before (`next_order`)."""
         call = max(at_us, self.now_us), order, fn, arg, self.cause
         if at_us < self._near_us:
@@ -188,7 +191,7 @@ class Kernel:
         else:
             self._put_off(call)
 
-    def beat_at(self, at_us: int, beat: Beat) -> None:
+    def beat_at(self, at_us: Virtual, beat: Beat) -> None:
         """Like `call_at` for `beat.beat`, in the order that `beat.order` gives."""
         seq = beat.order
         # The usual case of `_put_off`: a span that has begun is not there.
@@ -200,11 +203,11 @@ class Kernel:
         else:
             self._put_off((at_us, seq, None, beat, 0))
 
-    def _due_us(self) -> int:
+    def _due_us(self) -> Virtual:
         """When the next callback or bulk work is due."""
         return min(self._heap[0][0], self.bulk_us) if self._heap else self.bulk_us
 
-    def timer_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> Timer:
+    def timer_at(self, at_us: Virtual, fn: Callable[[Any], None], arg: Any = None) -> Timer:
         """Like `call_at`, with a handle to cancel it."""
         timer = Timer(at_us, fn, arg)
         self.call_at(at_us, fire, timer)
@@ -390,7 +393,7 @@ class Kernel:
         self._stopped = True
         self.kick()
 
-    def set_goal(self, until_us: int) -> None:
+    def set_goal(self, until_us: Virtual) -> None:
         """Let virtual time run up to this instant (NEVER_US: without end)."""
         if until_us > self.pace.goal_us <= self.now_us:
             self.pace.rebase(self.now_us)
@@ -431,7 +434,7 @@ class Kernel:
         """Let the slice end with the present instant."""
         self._slice_limit_us, self._slice_over, self._slice_ends = self.now_us, True, 0.0
 
-    async def run_until(self, at_us: int) -> None:
+    async def run_until(self, at_us: Virtual) -> None:
         """Run everything due up to and including `at_us`, at the set pace; returns when it is done."""
         if self._stopped:
             raise RuntimeError("the kernel has stopped")
@@ -440,7 +443,7 @@ class Kernel:
         self._goals.append(reached)
         await reached.wait()
 
-    def outside_now_us(self) -> int:
+    def outside_now_us(self) -> Virtual:
         """The virtual time to show to a person: between events it advances with the rate."""
         return self.now_us if self.aside.busy else self.pace.shown_us(self.now_us, self._due_us())
 
@@ -499,7 +502,7 @@ class Kernel:
             await self._wakeup.wait()
         self._wakeup = None
 
-    def _reach(self, limit_us: int) -> None:
+    def _reach(self, limit_us: Virtual) -> None:
         """Nothing more is due up to the limit: set the time to it and wake what waited for it."""
         goal_us = self.pace.goal_us
         if limit_us >= goal_us and not self.gate.replaying_at(self.steps):
@@ -525,7 +528,7 @@ class Kernel:
         finally:
             trio.lowlevel.remove_instrument(self._passes)
 
-    async def _slice(self, limit_us: int, quota: int) -> int:
+    async def _slice(self, limit_us: Virtual, quota: int) -> int:
         """Run up to `quota` units of work due up to the limit, for about one time slice; returns
         their number.
         """
@@ -602,7 +605,7 @@ class Kernel:
         self._slice_done = done
         return entry
 
-    def _go_on_in_bulk(self, limit_us: int) -> bool:
+    def _go_on_in_bulk(self, limit_us: Virtual) -> bool:
         """Do the bulk work that is due before the next call, which it may move forward; False if
         there is none.
         """
@@ -617,7 +620,7 @@ class Kernel:
         self.bulk(until_us, order)
         return True
 
-    def move_to(self, at_us: int) -> None:
+    def move_to(self, at_us: Virtual) -> None:
         """Advance time to an instant; what is planned from here on has the order of that instant."""
         self.now_us = at_us
         if self._seq < at_us << ORDER_BITS:

@@ -20,6 +20,7 @@ from enum import IntEnum
 from sim.kernel.causes import Standing
 from sim.kernel.dice import GAMMA, MASK, Dice, mix
 from sim.kernel.streams import key_of
+from sim.units import Virtual
 
 # One-way delay of a data-centre network: published medians are 0.1 to 0.5 ms within and up to 1 ms
 # between zones; the timing cases in the tests allow requests 20 ms and watch delivery 50 ms.
@@ -116,7 +117,7 @@ class Link:
         """True if messages are neither lost nor duplicated."""
         return not self.loss and not self.duplication
 
-    def lot(self, at_us: int, purpose: int = 0) -> int:
+    def lot(self, at_us: Virtual, purpose: int = 0) -> int:
         """The 64 random bits of what is sent at an instant. `delay_us` uses the lowest 16, that of
         the reply the next 16, the storage's latency the 16 after these, and `duplicates` the
         highest.

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from sim.units import Virtual
+
 # The order of a call among those due at its instant: when it was planned, and a number below ORDERS
 # in which the upper half belongs to calls planned as of another instant (`call_as_of`).
 ORDER_BITS = 26
@@ -20,7 +22,7 @@ LATER = 1 << (ORDER_BITS - 1)
 LAST = 1 << 90  # after all orders
 
 
-def order_as_of(planned_us: int, number: int) -> int:
+def order_as_of(planned_us: Virtual, number: int) -> int:
     """The order of a call that the ordinary path plans at an instant, after all others planned
     then.
 
@@ -43,6 +45,6 @@ class Beat(Protocol):
         """A total order of instances that are due at one instant and have one order."""
         ...
 
-    def beat(self, at_us: int) -> int:
+    def beat(self, at_us: Virtual) -> Virtual:
         """Do the work now; returns the time of the next repetition, 0 for none."""
         ...

@@ -32,7 +32,7 @@ import msgspec
 from sim.kernel.causes import CauseHolder
 from sim.kernel.gate import Gate
 from sim.kernel.timer import Timer
-from sim.units import SECOND
+from sim.units import SECOND, Virtual
 
 CALLS_MAX = 500  # open at a time
 ANSWER_MAX = 3 << 20  # bytes of an answer: the API server's own limit of a body
@@ -110,7 +110,7 @@ class Clock(CauseHolder, Protocol):
     gate: Gate
 
     @property
-    def now_us(self) -> int:
+    def now_us(self) -> Virtual:
         """Virtual time."""
         ...
 
@@ -119,7 +119,7 @@ class Clock(CauseHolder, Protocol):
         """Virtual seconds per real second."""
         ...
 
-    def timer_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None, /) -> Timer:
+    def timer_at(self, at_us: Virtual, fn: Callable[[Any], None], arg: Any = None, /) -> Timer:
         """Call a function at a virtual time."""
         ...
 

@@ -18,7 +18,10 @@ import math
 from collections.abc import Callable
 from time import perf_counter
 
-NEVER_US = 1 << 62
+from sim.units import Virtual
+
+NEVER_US = Virtual(1 << 62)
+BEFORE_US = Virtual(-1)  # before the start of a run
 WAKE_S = 0.001  # a paced kernel need not wake more often than a person or a socket can notice
 LOOK_S = 0.2  # a pause within a longer sleep would not be noticed
 PAUSE_S = 0.2
@@ -39,9 +42,9 @@ class Pace:
     def __init__(self, real_s: Callable[[], float] = perf_counter) -> None:
         self.real_s = real_s
         self.rate = math.inf
-        self.goal_us = 0
+        self.goal_us = Virtual(0)
         self.holds = self.rests = 0
-        self._base_us, self._base_real = 0, 0.0
+        self._base_us, self._base_real = Virtual(0), 0.0
         self._look_by = math.inf  # the real time of the next look, at the latest
 
     @property
@@ -49,12 +52,12 @@ class Pace:
         """True while real time decides how far virtual time may go."""
         return not self.rests and self.rate not in (0, math.inf)
 
-    def rebase(self, now_us: int) -> None:
+    def rebase(self, now_us: Virtual) -> None:
         """Count from this instant of virtual time and the present real time."""
         self._base_us = now_us
         self._base_real = self._look_by = self.real_s()
 
-    def paced_us(self) -> int:
+    def paced_us(self) -> Virtual:
         """The virtual time that corresponds to the present real time, at a finite rate."""
         now = self.real_s()
         late_s = now - self._look_by
@@ -63,21 +66,21 @@ class Pace:
         self._look_by = max(self._look_by, now)
         return self._base_us + int(self.rate * (now - self._base_real) * 1_000_000)
 
-    def limit_us(self, now_us: int) -> int:
-        """The time up to which the kernel may run now; -1 for a paused one."""
+    def limit_us(self, now_us: Virtual) -> Virtual:
+        """The time up to which the kernel may run now; BEFORE_US for a paused one."""
         # With a goal in the past, the present instant is still finished.
         self.goal_us = max(self.goal_us, now_us)
         if self.rests and self.rate:
             return now_us
         if self.rate == math.inf:
             return now_us if self.holds else self.goal_us
-        return min(self.goal_us, self.paced_us()) if self.rate else -1
+        return min(self.goal_us, self.paced_us()) if self.rate else BEFORE_US
 
-    def shown_us(self, now_us: int, due_us: int) -> int:
+    def shown_us(self, now_us: Virtual, due_us: Virtual) -> Virtual:
         """The time to show to a person, before the next call at `due_us`."""
         return max(now_us, min(self.paced_us(), due_us, self.goal_us)) if self.is_timed else now_us
 
-    def wait_s(self, now_us: int, next_us: int) -> float:
+    def wait_s(self, now_us: Virtual, next_us: Virtual) -> float:
         """How long the driver may sleep, in real seconds, until the next call at `next_us`."""
         due_us = min(next_us, self.goal_us)
         if not self.is_timed:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sim.kernel.tasks import KernelTask
+from sim.units import Virtual
 
 
 class DeadlockError(RuntimeError):
@@ -19,7 +20,7 @@ class LivelockError(RuntimeError):
     """Work never ends at one instant.  The text names the queued callbacks and tasks."""
 
 
-def describe_waits(now_us: int, tasks: Iterable[KernelTask]) -> str:
+def describe_waits(now_us: Virtual, tasks: Iterable[KernelTask]) -> str:
     """Return the text of a deadlock, one line for each waiting task in order of start."""
     lines = [f"  {task.name} waits for {task.why or 'something unnamed'}" for task in tasks]
     return f"deadlock at {now_us / 1e6:.6f} s: nothing is scheduled and\n" + "\n".join(lines)
@@ -36,7 +37,7 @@ class Livelock:
         self.limit = limit
         self.count = 0
 
-    def describe(self, now_us: int, heap: list[Any], ready: deque[Any]) -> str:
+    def describe(self, now_us: Virtual, heap: list[Any], ready: deque[Any]) -> str:
         """Return the text of a livelock, with the most frequent queued callbacks and tasks."""
         names: Counter[str] = Counter()
         for entry in heap:

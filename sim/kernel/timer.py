@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sim.units import Virtual
+
 
 class Timer:
     """A scheduled callback that can be cancelled."""
 
     __slots__ = ("arg", "at_us", "fn")
 
-    def __init__(self, at_us: int, fn: Callable[[Any], None], arg: Any) -> None:
+    def __init__(self, at_us: Virtual, fn: Callable[[Any], None], arg: Any) -> None:
         self.at_us = at_us
         self.fn: Callable[[Any], None] | None = fn
         self.arg = arg

@@ -24,10 +24,11 @@ from actors.apiserver.ports import LocalStore, Server
 from sim.api.types import Obj, Reply, Verb
 from sim.ident import Names
 from sim.kernel import Context
-from sim.units import SECOND
+from sim.units import SECOND, Virtual
 
 INTERVAL_US = 10 * SECOND  # pkg/controlplane/instance.go: DefaultEndpointReconcilerInterval
 LEASE_US = 15 * SECOND  # DefaultEndpointReconcilerTTL
+START = Virtual(0)  # of the run
 LEAVE_US = 2 * INTERVAL_US  # controller.go: Stop
 API_PORT = 6443
 PORTS: list[Obj] = [{"name": "https", "port": API_PORT, "protocol": "TCP"}]
@@ -132,7 +133,7 @@ class EndpointKeeper:
         self._ctx.call_later_us(INTERVAL_US, self._round)
         if self._reached:
             until_us = self._server.kernel.now_us + LEASE_US
-            _, expired_us = self._masters.holders.get(self._server.address, ("", 0))
+            _, expired_us = self._masters.holders.get(self._server.address, ("", START))
             self._masters.renew(self._server.address, self._server.name, until_us)
             self._reconcile(renewed_us=expired_us - LEASE_US)
 
@@ -142,7 +143,7 @@ class EndpointKeeper:
         item = self._store.get(scheme.key(plural, names.default_namespace, names.apiserver_service))
         return None if item is None else item.obj
 
-    def _reconcile(self, with_ports: bool = False, renewed_us: int = 0) -> None:
+    def _reconcile(self, with_ports: bool = False, renewed_us: Virtual = START) -> None:
         """Write the Endpoints, then the slice, if they differ from what is wanted.
 
         renewed_us: virtual time of the lease renewal before the present one
@@ -170,7 +171,7 @@ class EndpointKeeper:
 
         self._write(ENDPOINTS, wanted, "create" if found is None else "update", written)
 
-    def _cause(self, found: Obj | None, addresses: list[str], renewed_us: int) -> int:
+    def _cause(self, found: Obj | None, addresses: list[str], renewed_us: Virtual) -> int:
         """Return the fault that let a server's lease expire, or the end of the fault that let the
         server's own
         lease expire; 0 if there is none.

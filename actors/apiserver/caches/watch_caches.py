@@ -32,7 +32,7 @@ from sim.api.watch.cache_watch import CacheWatch
 from sim.api.watch.horizon import NEVER_US, Horizon
 from sim.api.watch.window import WINDOW_MIN
 from sim.kernel import Context
-from sim.units import SECOND
+from sim.units import SECOND, Virtual
 
 FRESH_WAIT_US = 3 * SECOND  # watch_cache.go: blockTimeout
 
@@ -52,7 +52,7 @@ class ContextTimers:
         self._random: Random = ctx.stream("watch")
         self.call_at = ctx.kernel.call_at
         # read very often
-        self.now_us: Callable[[], int] = partial(attrgetter("now_us"), ctx.kernel)
+        self.now_us: Callable[[], Virtual] = partial(attrgetter("now_us"), ctx.kernel)
 
     def uniform_us(self, low_us: int, high_us: int) -> int:
         """Draw a duration between two bounds."""
@@ -198,7 +198,7 @@ class Caches:
                     if not client or fnmatchcase(watch.client, client):
                         watch.end()
 
-    def deadline_us(self, timeout_s: int) -> int:
+    def deadline_us(self, timeout_s: int) -> Virtual:
         """Return when a watch that begins now ends."""
         now_us = self.timers.now_us()
         if timeout_s:

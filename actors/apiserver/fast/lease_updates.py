@@ -26,7 +26,7 @@ from sim.api.types import Obj, Reply, Request
 from sim.api.watch.columnar_renewals import Beater
 from sim.api.watch.lease_renewals import Line, Renewal
 from sim.kernel import State
-from sim.units import SECOND, format_micro_time, parse_time
+from sim.units import SECOND, Virtual, format_micro_time, parse_time
 
 RENEWAL = ("spec", "renewTime")
 # Fields in which every time is valid if another one was.
@@ -197,7 +197,7 @@ class Lane:
         self.ahead_us = ctx.wall_us() - self._kernel.now_us
         return True
 
-    def beat(self, value: int, at_us: int) -> Item | None:
+    def beat(self, value: int, at_us: Virtual) -> Item | None:
         """As `write`, for a client that has written and knows that the epoch has not changed since."""
         server, item, line, ahead_us = self.server, self.last, self.line, self.ahead_us
         if (
@@ -217,7 +217,7 @@ class Lane:
             server.flown += 1
         return new
 
-    def join(self, beater: Beater, next_us: int) -> bool:
+    def join(self, beater: Beater, next_us: Virtual) -> bool:
         """Hand the next renewals over to the columnar renewals of the storage; False if these
         refuse.
         """

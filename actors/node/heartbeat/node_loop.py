@@ -106,7 +106,7 @@ class NodeLoop:
         self._cordon_record = 0
         self._register_us = REGISTER_US
         self._reported_us = -1
-        self._pass_us = agent.ctx.kernel.now_us
+        self._pass_us: int = agent.ctx.kernel.now_us
         self._passes = 0
         self._due_us = 0
         self._ended_us = -1

@@ -28,7 +28,7 @@ from sim.kernel.dice import GAMMA, mix
 from sim.kernel.kernel import Kernel
 from sim.kernel.order import LATER, ORDER_BITS
 from sim.kernel.pace import NEVER_US
-from sim.units import SECOND
+from sim.units import SECOND, Virtual
 
 SPAN_US = SECOND  # length of a window; no lease is renewed twice in one
 GROWTH = 1024
@@ -66,18 +66,18 @@ class Beats:
         self._moves = -1
         self._carriers: list[Carrier] = []  # one for each server
         self._window: Window | None = None
-        self._times: list[int] = []
+        self._times: list[Virtual] = []
         self._pairs: Any = None
         self._next: Columns = {}
         self._sent: Any = None  # by place: when it is sent, and when the previous one was answered
         self._ended: Any = None
         self._done = self._kept = self._serial = 0
-        self._end_us = 0
+        self._end_us = Virtual(0)
         kernel.bulk = self._go_on
 
     # --- members ----------------------------------------------------------------------------------
 
-    def join(self, beater: Beater, carrier: Carrier, next_us: int) -> bool:
+    def join(self, beater: Beater, carrier: Carrier, next_us: Virtual) -> bool:
         """Take over the renewals of a lease, the next one at `next_us`; False if that is
         impossible.
         """
@@ -112,7 +112,7 @@ class Beats:
         kernel.standing.put_off[self] = None
         return True
 
-    def _begin(self, at_us: int) -> None:
+    def _begin(self, at_us: Virtual) -> None:
         """Start the next window at `at_us`, when no window is open."""
         self._window, self._times, self._done, self._kept = None, [], 0, 0
         self._end_us = self._kernel.bulk_us = at_us
@@ -167,9 +167,9 @@ class Beats:
         item: Any = self._bucket.items[line.key]
         self._course.stays(row, item)
         carrier.left(item)
-        next_us, state = int(columns["at"][row]), int(columns["state"][row])
+        next_us, state = Virtual(columns["at"][row]), int(columns["state"][row])
         columns["at"][row] = NEVER_US
-        beater.resume(int(columns["written"][row]), int(columns["end"][row]), next_us, state, item)
+        beater.resume(Virtual(columns["written"][row]), Virtual(columns["end"][row]), next_us, state, item)
         return beater
 
     def _disturbed(self) -> bool:
@@ -201,7 +201,7 @@ class Beats:
 
     # --- as time advances -------------------------------------------------------------------------
 
-    def _go_on(self, until_us: int, order: int) -> None:
+    def _go_on(self, until_us: Virtual, order: int) -> None:
         """Carry out what is due before a time, or at that time in an earlier order."""
         if self._disturbed():
             self._part_all()
@@ -223,7 +223,7 @@ class Beats:
             if not self.members:
                 self._kernel.bulk_us = NEVER_US
                 return
-            self._open(max(self._end_us, int(self.columns["at"].min())))
+            self._open(max(self._end_us, Virtual(self.columns["at"].min())))
 
     def _order(self, place: int) -> int:
         """The order of a place of the window among the calls of its instant, equal to that of
@@ -262,7 +262,7 @@ class Beats:
             self._course.last[rows] = window.serial
             self._kept = done
 
-    def _open(self, begin_us: int) -> None:
+    def _open(self, begin_us: Virtual) -> None:
         """Open the window from `begin_us` on."""
         columns, end_us = self.columns, begin_us + SPAN_US
         rows = (columns["at"] < end_us).nonzero()[0]

@@ -34,9 +34,10 @@ from sim.api.watch.events import event_of
 from sim.api.watch.feed import Feed
 from sim.api.watch.horizon import NEVER_US, Horizon
 from sim.api.watch.window import Window
+from sim.units import Virtual
 
 
-def _time_of(change: Change) -> int:
+def _time_of(change: Change) -> Virtual:
     return change.at_us
 
 
@@ -86,8 +87,8 @@ class WatchCache:
         self._by_key: dict[str, tuple[CacheWatch, ...]] = {}  # mostly one: a node agent's own node
         self._by_value: dict[str, tuple[CacheWatch, ...]] = {}
         # Watches to notify; the commit times of the first and the last event that they wait for.
-        self._dirty: dict[CacheWatch, tuple[int, int]] = {}
-        self._times: deque[int] = deque()  # commit times of events to deliver, not yet visible
+        self._dirty: dict[CacheWatch, tuple[Virtual, Virtual]] = {}
+        self._times: deque[Virtual] = deque()  # commit times of events to deliver, not yet visible
         self._pump_at_us = NEVER_US
         self._unsubscribe: Callable[[], None] | None = None
         horizon.moved.append(self._replan)
@@ -404,7 +405,7 @@ class WatchCache:
 
     # --- delivery ---------------------------------------------------------------------------------
 
-    def _plan(self, at_us: int) -> None:
+    def _plan(self, at_us: Virtual) -> None:
         times = self._times
         if not times:
             times.append(at_us)
@@ -429,7 +430,7 @@ class WatchCache:
         self._pump_at_us = NEVER_US
         self._schedule()
 
-    def _pump(self, planned_us: int) -> None:
+    def _pump(self, planned_us: Virtual) -> None:
         if planned_us != self._pump_at_us:
             return  # it was scheduled before the lag changed
         self._pump_at_us = NEVER_US

@@ -27,7 +27,7 @@ from sim.api.watch.feed import Feed
 from sim.api.watch.horizon import NEVER_US, Horizon
 from sim.api.watch.lease_renewals import all_renewals
 from sim.transitions import Transitions
-from sim.units import MS, SECOND
+from sim.units import MS, SECOND, Virtual
 
 
 class WatchSource(Protocol):
@@ -75,7 +75,7 @@ LAST_BOOKMARK_LOW_US, LAST_BOOKMARK_HIGH_US = 800 * MS, 2_800 * MS
 HUSHED = (Delivery.EVENTS, Delivery.CHANGES)
 
 
-def _time_of(change: Change) -> int:
+def _time_of(change: Change) -> Virtual:
     return change.at_us
 
 
@@ -132,7 +132,7 @@ class CacheWatch:
         *,
         key: str = "",
         value: str = "",
-        deadline_us: int = NEVER_US,
+        deadline_us: Virtual = NEVER_US,
         bookmarks: bool = False,
     ) -> None:
         self.cache = cache
@@ -226,7 +226,7 @@ class CacheWatch:
             queue = self.queue = list(queue)
         return queue
 
-    def pop(self, now_us: int, reached_us: int) -> Change | None:
+    def pop(self, now_us: Virtual, reached_us: Virtual) -> Change | None:
         """Removes and returns the only pending change, if a single delivery of it is all that is
         due.
 
@@ -246,7 +246,7 @@ class CacheWatch:
         if event is not None and self._give is not None and not self._give([event]):
             self._give = None
 
-    def deliver(self, now_us: int) -> None:
+    def deliver(self, now_us: Virtual) -> None:
         """Delivers or notifies; ends a watch that has had too many unread events for too long."""
         give = self._give
         if give is not None:
@@ -268,10 +268,10 @@ class CacheWatch:
             self.notify()
 
     @property
-    def waiting_us(self) -> int | None:
+    def waiting_us(self) -> Virtual | None:
         """Commit time of the first pending event; None if there is none."""
         if self._started:
-            return 0
+            return Virtual(0)
         return self.queue[0].at_us if self.queue else None
 
     # --- for the owner ----------------------------------------------------------------------------
@@ -334,7 +334,7 @@ class CacheWatch:
             queue.append(heartbeat)
         return len(queue) < UNREAD_MAX
 
-    def next_us(self) -> int:
+    def next_us(self) -> Virtual:
         """When the next event was or will be shown; NEVER_US: none is known."""
         self.pull()
         if self.state is ENDED or not self.queue:
@@ -383,7 +383,7 @@ class CacheWatch:
             events.append(bookmark)
         return events
 
-    def _take_queued(self, events: list[WatchEvent], limit: int, reached_us: int) -> int:
+    def _take_queued(self, events: list[WatchEvent], limit: int, reached_us: Virtual) -> int:
         """Appends visible events; returns the commit time of the last, 0 for none."""
         queue, taken, matches, newest_us = self._listed(), 0, self.matches, 0
         # Hundreds of renewals that nothing has read until now.
@@ -473,7 +473,7 @@ class CacheWatch:
 
     # --- bookmarks --------------------------------------------------------------------------------
 
-    def _plan_bookmark(self, now_us: int, first: bool = False) -> None:
+    def _plan_bookmark(self, now_us: Virtual, first: bool = False) -> None:
         """Plan the next bookmark.
 
         first: True for that of a new watch, which comes if the watch lasts for more than 2 s; after
@@ -505,7 +505,7 @@ class CacheWatch:
         newest_us: the commit time of the last of these events, 0 if unknown
         """
         horizon = self.cache.horizon
-        now_us, due_us = horizon.timers.now_us(), -1
+        now_us, due_us = horizon.timers.now_us(), Virtual(-1)
         if self._bookmark_us < self._deadline_us <= now_us - before_us:  # only the last is of use
             last_us = self._deadline_us - horizon.timers.uniform_us(
                 LAST_BOOKMARK_LOW_US, LAST_BOOKMARK_HIGH_US

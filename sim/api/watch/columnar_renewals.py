@@ -23,6 +23,7 @@ from typing import Any, Protocol, overload
 
 from sim.api.store import Item
 from sim.api.watch.lease_renewals import KINDS, Line, Renewal, all_renewals
+from sim.units import Virtual
 
 KEPT = 16  # windows kept after they leave the history: nearly every object has renewed in them
 
@@ -36,7 +37,7 @@ class Beater(Protocol):
         """What the next renewals depend on, by the names of the columns that keep it."""
         ...
 
-    def resume(self, written_us: int, end_us: int, next_us: int, state: int, item: Item) -> None:
+    def resume(self, written_us: Virtual, end_us: Virtual, next_us: Virtual, state: int, item: Item) -> None:
         """Continue alone.
 
         written_us, end_us: when the last renewal was written, and when it was answered
@@ -82,7 +83,7 @@ class Carrier(Protocol):
 class Crowd(Protocol):
     """The component that renews thousands of objects."""
 
-    def join(self, beater: Beater, carrier: Carrier, next_us: int) -> bool:
+    def join(self, beater: Beater, carrier: Carrier, next_us: Virtual) -> bool:
         """Takes over the renewals of `beater` from the next one on; returns False if it does not."""
         ...
 
@@ -129,7 +130,7 @@ class Run:
     __slots__ = ("at_us", "course", "first", "hi", "ident", "lo", "rev", "window")
 
     def __init__(
-        self, course: Course, window: Window, lo: int, hi: int, first: int, ident: int, at_us: int
+        self, course: Course, window: Window, lo: int, hi: int, first: int, ident: int, at_us: Virtual
     ) -> None:
         self.course = course
         self.window = window
@@ -144,14 +145,14 @@ class Run:
 
     def cut(self, lo: int, hi: int) -> Run:
         """The part between two places."""
-        skipped, at_us = lo - self.lo, int(self.window.at[lo])
+        skipped, at_us = lo - self.lo, Virtual(self.window.at[lo])
         return Run(self.course, self.window, lo, hi, self.first + skipped, self.ident + skipped, at_us)
 
     def after(self, rev: int) -> Run:
         """The part after a revision, which is not the run's last."""
         return self.cut(max(self.lo, self.lo + rev + 1 - self.first), self.hi)
 
-    def visible(self, at_us: int) -> int:
+    def visible(self, at_us: Virtual) -> int:
         """The place after the last one committed by that time."""
         return bisect_right(self.window.at, at_us, self.lo, self.hi)
 
@@ -179,7 +180,7 @@ class Found(Renewal):
         self.raw = self._built = None
         self.value = int(window.value[place])
         self.time_s = int(window.time_s[place])
-        self.at_us = int(window.at[place])
+        self.at_us = Virtual(window.at[place])
         self._line = line
         self._course = run.course
 
@@ -269,17 +270,17 @@ class Runs(Sequence[Any]):
         piece = self._all[number]
         return piece, piece.lo + at - self._before(number) if isinstance(piece, Run) else 0
 
-    def at_us(self, index: int) -> int:
+    def at_us(self, index: int) -> Virtual:
         """The commit time of one renewal."""
         piece, place = self._find(index)
-        return int(piece.window.at[place]) if isinstance(piece, Run) else piece.at_us
+        return Virtual(piece.window.at[place]) if isinstance(piece, Run) else piece.at_us
 
     def rev(self, index: int) -> int:
         """The revision of one renewal."""
         piece, place = self._find(index)
         return piece.first + place - piece.lo if isinstance(piece, Run) else piece.rev
 
-    def until(self, at_us: int) -> Runs:
+    def until(self, at_us: Virtual) -> Runs:
         """The renewals committed by that time."""
         number = bisect_right(self._all, at_us, key=attrgetter("at_us"))
         if not number:

@@ -14,16 +14,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-NEVER_US = 1 << 62
+from sim.units import Virtual
+
+NEVER_US = Virtual(1 << 62)
 
 
 class Timers(Protocol):
     """Virtual time and random draws, as the server provides them to its caches."""
 
-    def now_us(self) -> int:
+    def now_us(self) -> Virtual:
         """The present virtual time."""
 
-    def call_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
+    def call_at(self, at_us: Virtual, fn: Callable[[Any], None], arg: Any = None) -> None:
         """Calls `fn(arg)` at a virtual time."""
 
     def uniform_us(self, low_us: int, high_us: int) -> int:
@@ -46,13 +48,13 @@ class Horizon:
         self.progressed = False  # True after the first progress notification
         self.moved: list[Callable[[], None]] = []
         self.before_moved: list[Callable[[], None]] = []
-        self._turned_us = 0  # since when it advances as now
+        self._turned_us = Virtual(0)  # since when it advances as now
         self.frozen = False
-        self._reached_us = -1
+        self._reached_us = Virtual(-1)
         # The phases so far: start time, commit time reached then, lag (NEVER_US while frozen).
-        self._phases = [(-NEVER_US, -1, lag_us)]
+        self._phases: list[tuple[int, Virtual, int]] = [(-NEVER_US, self._reached_us, lag_us)]
 
-    def reached_us(self, before_us: int = 0) -> int:
+    def reached_us(self, before_us: int = 0) -> Virtual:
         """The commit time that is visible now, or was `before_us` ago."""
         if before_us:
             return self._reached_by(self.timers.now_us() - before_us)
@@ -62,15 +64,15 @@ class Horizon:
                 self._reached_us = reached
         return self._reached_us
 
-    def _reached_by(self, at_us: int) -> int:
+    def _reached_by(self, at_us: Virtual) -> Virtual:
         _, from_us, lag_us = next(phase for phase in reversed(self._phases) if phase[0] <= at_us)
         return max(from_us, at_us - lag_us)
 
-    def due_us(self, at_us: int) -> int:
+    def due_us(self, at_us: Virtual) -> Virtual:
         """When a commit at that time becomes visible."""
         return NEVER_US if self.frozen else at_us + self.lag_us
 
-    def shown_us(self, at_us: int) -> int:
+    def shown_us(self, at_us: Virtual) -> Virtual:
         """When a commit of that time, which was not visible when the horizon last changed its
         course, is shown.
         """

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sim.api.store import Item, Managed
-from sim.units import format_micro_time
+from sim.units import Virtual, format_micro_time
 
 
 class Line:
@@ -62,7 +62,7 @@ class Renewal(Item):
     status = None
 
     def __init__(
-        self, line: Line, before: Item, rev: int, value: int, time_s: int, cause: int, at_us: int
+        self, line: Line, before: Item, rev: int, value: int, time_s: int, cause: int, at_us: Virtual
     ) -> None:
         self.key = line.key
         self.rev = rev

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sim.kernel import Actor, Kernel
+from sim.units import Virtual
 
 
 class Boots:
@@ -36,7 +37,7 @@ class Boots:
             boot()
         else:
             stream = self._kernel.stream(f"boot/{actor.name}")
-            self._kernel.call_at(stream.randrange(self._boot_us), boot)
+            self._kernel.call_at(Virtual(stream.randrange(self._boot_us)), boot)
 
     def release(self) -> None:
         """Start what was held."""

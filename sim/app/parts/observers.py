@@ -8,6 +8,7 @@ from actors.storage.memory import MemoryStore
 from sim.api.scheme.scheme import Scheme
 from sim.api.store import Change
 from sim.scenario.plan.own_kinds import resource_named
+from sim.units import Virtual
 
 
 def subscribed(
@@ -33,7 +34,9 @@ def subscribed(
     return cancel
 
 
-def present(store: MemoryStore, scheme: Scheme, resources: Sequence[str], now_us: int) -> Iterator[Change]:
+def present(
+    store: MemoryStore, scheme: Scheme, resources: Sequence[str], now_us: Virtual
+) -> Iterator[Change]:
     """The stored objects of some resources as changes that made them, for a late observer."""
     for resource in scheme.resources:
         if resource.plural in resources:

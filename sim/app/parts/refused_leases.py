@@ -15,7 +15,7 @@ from sim.ident import NAMES
 from sim.kernel import Kernel
 from sim.options.base import raw_option
 from sim.scenario.plan.plan import Plan
-from sim.units import MS, format_duration
+from sim.units import MS, Virtual, format_duration
 
 LOCKS = ("leases", "endpointsleases")  # kinds of lock that the roles allow
 LEASES_MAX = 20  # refusals kept for the report of a run
@@ -26,7 +26,7 @@ def refused_leases(kernel: Kernel) -> list[str]:
     """A list that grows by a sentence for each recorded refusal, up to a bound."""
     found: list[str] = []
 
-    def see(_ident: int, at_us: int, _cause: int, values: tuple[Any, ...]) -> None:
+    def see(_ident: int, at_us: Virtual, _cause: int, values: tuple[Any, ...]) -> None:
         actor, what, target, why = values
         if what == "refused-lease" and len(found) < LEASES_MAX:
             found.append(f"{target} to {actor} at {format_duration(at_us // MS * MS)}: {why['message']}")

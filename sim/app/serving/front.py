@@ -28,6 +28,7 @@ from sim.app.serving.journal import JournalFile
 from sim.app.serving.metrics_page import metrics_text
 from sim.app.serving.profiler import Profiler
 from sim.app.serving.version import version
+from sim.units import Wall
 from sim.wire.http.app import Front
 from sim.wire.http.audited import HttpAudit
 from sim.wire.http.documents import Documents
@@ -132,6 +133,6 @@ def _failing_checks(cluster: Cluster, gateway: Gateway, what: str) -> tuple[str,
     )
 
 
-def outside_us() -> int:
+def outside_us() -> Wall:
     """Return the real time, since connections are outside of the simulation."""
-    return time_ns() // 1000
+    return Wall(time_ns() // 1000)

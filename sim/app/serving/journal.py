@@ -45,6 +45,7 @@ from sim.files import new_private, write_all
 from sim.kernel import MARK, Blocks, Checksums, DamageError, NotKeptError, Operation, Trace, block
 from sim.scenario.compile import NODES_MAX, load, plan_of_settings
 from sim.scenario.plan.plan import AdoptionPlan, ClusterPlan, ComponentPlan, Plan
+from sim.units import Virtual, Wall
 
 FORMAT = 2
 # Bytes of `Stop` in a head, and of its padding at least; characters of its text.
@@ -121,7 +122,7 @@ class Stop(msgspec.Struct, frozen=True):
 
     why: str = ""
     step: int = 0
-    at_us: Annotated[int, msgspec.Meta(ge=0)] = 0
+    at_us: Annotated[Virtual, msgspec.Meta(ge=0)] = Virtual(0)
     trace_sha256: str = ""
     padding: bytes = b""
 
@@ -136,7 +137,7 @@ class Head(msgspec.Struct, frozen=True):
 
     orrery_journal: int
     session: Session
-    epoch_us: int
+    epoch_us: Wall
     plan: str
     program: str
     stop: Stop = Stop()
@@ -145,7 +146,7 @@ class Head(msgspec.Struct, frozen=True):
 class End(msgspec.Struct, frozen=True):
     """How a session ended: virtual time, units of work done, and the hash of its trace."""
 
-    virtual_us: Annotated[int, msgspec.Meta(ge=0)]
+    virtual_us: Annotated[Virtual, msgspec.Meta(ge=0)]
     steps: int
     trace_sha256: str
 
@@ -201,7 +202,7 @@ class JournalFile:
     """A journal that is being written."""
 
     def __init__(
-        self, path: Path, session: Session, plan: Plan, epoch_us: int, *, force: bool = False
+        self, path: Path, session: Session, plan: Plan, epoch_us: Wall, *, force: bool = False
     ) -> None:
         """Create the file.  Raises OSError, and InputError if it exists and `force` is not set."""
         self._head = Head(FORMAT, session, epoch_us, plan_digest(plan), program_digest(), _padded(Stop()))

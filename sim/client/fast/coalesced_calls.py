@@ -21,6 +21,7 @@ from sim.api.types import Reply, Request, Transport
 from sim.client.rest.channel import Call, Channel
 from sim.client.rest.limiter import TokenBucket
 from sim.kernel import NEVER_US, Context, State
+from sim.units import Virtual
 
 OnReply = Callable[[Reply], None]
 Served = tuple[Item, int]  # the resulting object and the storage's latency
@@ -49,7 +50,7 @@ class Caller(Protocol):
         ...
 
     def resume(
-        self, channel: Channel, request: Request, on_reply: OnReply, sent_us: int, timeout_us: int
+        self, channel: Channel, request: Request, on_reply: OnReply, sent_us: Virtual, timeout_us: int
     ) -> OnReply:
         """Continue as an ordinary call; returns the callback that receives its reply."""
         ...
@@ -80,11 +81,12 @@ class FoldedCalls:
         self._channel: Channel | None = None
         self._way: Any = None
         self._timeout_us = timeout_us
-        self._cause = self._sent_us = self._limit_us = self._lot = 0
+        self._cause = self._limit_us = self._lot = 0
+        self._sent_us = Virtual(0)
         self._served_us = (0, 0)
         self._quiet = False
         self._due: Item | None = None
-        self._due_us = self._due_order = 0
+        self._due_us, self._due_order = Virtual(0), 0
 
     def call(
         self,

@@ -28,7 +28,9 @@ from sim.kernel import NEVER_US, Context, State
 from sim.kernel.causes import caused_by
 from sim.kernel.dice import GAMMA, MASK, mix
 from sim.kernel.order import LATER, ORDER_BITS
+from sim.units import Virtual
 
+NOT_DUE = Virtual(0)
 ALIGNED = -1  # in place of a jitter: renewals take place at whole multiples of the period
 OnReply = Callable[[Reply], None]
 
@@ -115,7 +117,8 @@ class Heartbeat:
         self._period_us = shared(rhythm.period_us)
         self._bound = shared(rhythm.jitter_us + 1)
         self._state = rhythm.seed
-        self._written_us = self._end_us = self._sent_us = self._next_us = self._offset_us = 0
+        self._written_us = self._end_us = self._sent_us = self._next_us = NOT_DUE
+        self._offset_us = 0
         self._sure: HotLane | None = None
         self._channel: Channel | None = None
         self._out_low_us = self._out_span_us = self._back_low_us = self._back_span_us = 0
@@ -149,9 +152,9 @@ class Heartbeat:
         kernel.beat_at(self._plan(now_us + pause_us), self)
         self._standing.put_off[self] = None
 
-    def _ordinarily(self, sent_us: int) -> None:
+    def _ordinarily(self, sent_us: Virtual) -> None:
         """Plan the next renewal as an ordinary request."""
-        self._next_us = 0
+        self._next_us = NOT_DUE
         self._kernel.call_as_of(self._end_us, sent_us, self._late)
 
     def _is_open(self) -> bool:
@@ -178,14 +181,14 @@ class Heartbeat:
         self._store_low_us, self._store_span_us = shared(store_low_us), shared(store_high_us - store_low_us)
         return True
 
-    def _draw(self, end_us: int) -> int:
+    def _draw(self, end_us: Virtual) -> int:
         """Draw the next renewal; returns the pause before it, from the upper 32 of 64 random bits."""
         self._state = state = (self._state + GAMMA) & MASK
         self.lot = lot = mix(state)
         period_us, bound = self._period_us, self._bound
         return period_us + ((lot >> 32) * bound >> 32) if bound else period_us - end_us % period_us
 
-    def _plan(self, sent_us: int) -> int:
+    def _plan(self, sent_us: Virtual) -> Virtual:
         """Plan a renewal that is sent at `sent_us`; returns when it is written."""
         self._sent_us = sent_us
         pause_us = sent_us - self._end_us
@@ -194,18 +197,18 @@ class Heartbeat:
         self._next_us = next_us = sent_us + self._out_low_us + ((self.lot & 0xFFFF) * self._out_span_us >> 16)
         return next_us
 
-    def beat(self, at_us: int) -> int:
+    def beat(self, at_us: Virtual) -> Virtual:
         """The renewal arrives at the server; returns when the next one does, 0 if that is planned
         otherwise.
         """
         if at_us != self._next_us:
-            return 0  # the renewal continued as a request
+            return NOT_DUE  # the renewal continued as a request
         sure = self._sure
         item = None if sure is None else sure.beat(self._sent_us + self._offset_us, at_us)
         if item is None or sure is None:
             self._standing.put_off.pop(self, None)
             self._arrive()
-            return 0
+            return NOT_DUE
         self._item, self._written_us = item, at_us
         lot = self.lot
         self._end_us = end_us = (
@@ -222,8 +225,8 @@ class Heartbeat:
         self.order = sent_us << ORDER_BITS | LATER | (LATER - 1 - pause_us if pause_us < LATER else 0)
         self._next_us = next_us = sent_us + self._out_low_us + ((lot & 0xFFFF) * self._out_span_us >> 16)
         if sure.join(self, next_us):
-            self._next_us = 0
-            return 0
+            self._next_us = NOT_DUE
+            return NOT_DUE
         return next_us
 
     def state(self) -> dict[str, int]:
@@ -247,7 +250,7 @@ class Heartbeat:
             "store_span": self._store_span_us,
         }
 
-    def resume(self, written_us: int, end_us: int, next_us: int, state: int, item: Item) -> None:
+    def resume(self, written_us: Virtual, end_us: Virtual, next_us: Virtual, state: int, item: Item) -> None:
         """Return from columnar renewals: the last renewal was written at `written_us` and ended at
         `end_us`; the next one arrives at `next_us`.
         """
@@ -264,7 +267,7 @@ class Heartbeat:
         """A state changes: continue as an ordinary request, from where the renewal is."""
         next_us, ctx, now_us = self._next_us, self._ctx, self._kernel.now_us
         if not next_us or ctx.state is State.DEAD:
-            self._next_us = 0
+            self._next_us = NOT_DUE
             return
         with caused_by(self._kernel, self.cause):
             if now_us < self._end_us:
@@ -272,7 +275,7 @@ class Heartbeat:
             elif now_us < self._sent_us:
                 self._ordinarily(self._sent_us)
             else:
-                self._next_us = 0
+                self._next_us = NOT_DUE
                 self._kernel.call_as_of(self._sent_us, next_us, self._call().arrive)
 
     def _answer(self) -> None:
@@ -281,7 +284,7 @@ class Heartbeat:
         """
         item, end_us, written_us = self._item, self._end_us, self._written_us
         assert item is not None and self._sure is not None
-        self._item, self._next_us = None, 0
+        self._item, self._next_us = None, NOT_DUE
         self._state = (self._state - GAMMA) & MASK
         self.lot = lot = mix(self._state)
         # The last renewal was sent one link delay before it was written.
@@ -293,7 +296,7 @@ class Heartbeat:
 
     def _arrive(self) -> None:
         """The fast path is closed: the request arrives as an ordinary one now."""
-        self._next_us = 0
+        self._next_us = NOT_DUE
         self._kernel.follow(self.cause)
         self._call().arrive(None)
 

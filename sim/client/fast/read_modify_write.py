@@ -21,6 +21,7 @@ from sim.api.store import Item
 from sim.api.types import Request
 from sim.client.fast.coalesced_calls import Caller, FoldedCalls, OnReply, Serve, no_call
 from sim.kernel import NEVER_US, Context
+from sim.units import Virtual
 
 # One call: the server's fast path, the ordinary request that it must equal, and the callback for
 # the reply.
@@ -42,19 +43,19 @@ class Planned(NamedTuple):
     read: Leg
     write: Leg
     item: Item
-    sent_us: int
-    arrives_us: int
-    replies_us: int
-    at_us: int
-    writes_us: int
+    sent_us: Virtual
+    arrives_us: Virtual
+    replies_us: Virtual
+    at_us: Virtual
+    writes_us: Virtual
     read_lot: int
     write_lot: int
     told: Callable[[Item, int], None]
     undone: Callable[[], None]
     timeout_us: int
-    ends_us: int
+    ends_us: Virtual
 
-    def limit_us(self, sent_us: int) -> int:
+    def limit_us(self, sent_us: Virtual) -> int:
         """Timeout of a call that is sent at `sent_us`."""
         return min(self.timeout_us, self.ends_us - sent_us)
 
@@ -80,7 +81,7 @@ class Exchange(FoldedCalls):
         write: Leg,
         told: Callable[[Item, int], None],
         timeout_us: int = 0,
-        ends_us: int = NEVER_US,
+        ends_us: Virtual = NEVER_US,
         undone: Callable[[], None] = lambda: None,
     ) -> bool:
         """Read, compose and write: as one kernel event (see `exchange`), or else by an ordinary
@@ -101,7 +102,7 @@ class Exchange(FoldedCalls):
         write: Leg,
         told: Callable[[Item, int], None],
         timeout_us: int = 0,
-        ends_us: int = NEVER_US,
+        ends_us: Virtual = NEVER_US,
         undone: Callable[[], None] = lambda: None,
     ) -> bool:
         """Read now; at the instant of the reply, `compose` prepares the write.
@@ -154,7 +155,7 @@ class Exchange(FoldedCalls):
         self._standing.put_off[self] = None
         return True
 
-    def _begin(self, leg: Leg, sent_us: int, lot: int, quiet: bool, planned: Planned) -> None:
+    def _begin(self, leg: Leg, sent_us: Virtual, lot: int, quiet: bool, planned: Planned) -> None:
         self._serve, self._request, self._on_reply = leg
         self._sent_us, self._lot, self._quiet = sent_us, lot, quiet
         self._limit_us = planned.limit_us(sent_us)

@@ -34,6 +34,7 @@ from sim.api.types import Endpoint, Reply, Request, Watch
 from sim.api.watch.columnar_renewals import Beater
 from sim.client.rest.channel_watch import ChannelWatch
 from sim.kernel import Context, State
+from sim.units import Virtual
 
 DEAD_CONNECTION_US = 45_000_000  # apimachinery net/http.go: ReadIdleTimeout 30 s + PingTimeout 15 s
 COPY = 128  # purpose bit of the second copy of a duplicated request, which has its own draw
@@ -45,7 +46,7 @@ TIMEOUT = "Timeout"
 class Prompt(Protocol):
     """An API server that may serve a request at the instant of its arrival (`ApiServer.serve`)."""
 
-    stopped_us: int
+    stopped_us: Virtual
 
 
 class HotLane(Protocol):
@@ -65,13 +66,13 @@ class HotLane(Protocol):
         """Lower and upper bound of the storage's latency of a write."""
         ...
 
-    def beat(self, value: int, at_us: int) -> Item | None:
+    def beat(self, value: int, at_us: Virtual) -> Item | None:
         """Commit the time now, if everything that the ordinary path checks is certain to pass;
         otherwise returns None.
         """
         ...
 
-    def join(self, beater: Beater, next_us: int) -> bool:
+    def join(self, beater: Beater, next_us: Virtual) -> bool:
         """True if columnar renewals take over from here until a state changes
         (`Heartbeat.resume`).
         """
@@ -98,8 +99,8 @@ class Channel:
         # The server has crashed while the link was cut, which the client does not know yet.
         self._gone = False
         self._settle(connected=self.up)
-        self._frozen_since_us = -1
-        self.cut_since_us = -1 if self.up else ctx.kernel.now_us
+        self._frozen_since_us = Virtual(-1)
+        self.cut_since_us = Virtual(-1) if self.up else ctx.kernel.now_us
         self._still = self.still
         for link in (self.out, self.back):
             link.listeners.append(self._on_link)
@@ -154,7 +155,7 @@ class Channel:
             at_us += out.delay_us(each.lot)
             kernel.call_at(at_us, Call(self, each, on_reply, now_us, copies=copies).arrive)
 
-    def open(self, source: Watch, from_us: int) -> ChannelWatch:
+    def open(self, source: Watch, from_us: Virtual) -> ChannelWatch:
         """The client's end of a watch, from which events arrive from `from_us` on."""
         self._opened += 1
         watch = self.watches[self._opened] = ChannelWatch(self, self._opened, source, from_us)
@@ -171,7 +172,7 @@ class Channel:
             self._gone = self.cut_since_us >= 0
         self._settle(connected)
         if not self.frozen:
-            self._frozen_since_us = -1
+            self._frozen_since_us = Virtual(-1)
             self.unanswered = ()
         elif self._frozen_since_us < 0:
             self._frozen_since_us = now_us
@@ -187,7 +188,7 @@ class Channel:
             self.cut_since_us = now_us
             self.ctx.kernel.call_later(DEAD_CONNECTION_US, self._give_up, now_us)
         elif self.up and self.cut_since_us >= 0:
-            self.cut_since_us = -1
+            self.cut_since_us = Virtual(-1)
             reset, self._gone = self._gone, False
             calls, self.halted = self.halted, ()
             for call in calls:
@@ -210,7 +211,7 @@ class Channel:
                 kernel = self.ctx.kernel
                 kernel.call_at(kernel.now_us + self.out.delay_us(self.out.lot(kernel.now_us)), call.cancel)
 
-    def _give_up(self, since_us: int) -> None:
+    def _give_up(self, since_us: Virtual) -> None:
         if since_us in (self.cut_since_us, self._frozen_since_us):
             self.lose()
 
@@ -259,7 +260,7 @@ class Call(msgspec.Struct, eq=False):
     channel: Channel
     request: Request
     on_reply: Callable[[Reply], None]
-    sent_us: int
+    sent_us: Virtual
     server: Prompt | None = None
     commits_us: tuple[int, int] = (0, 0)
     closed: bool = False

@@ -23,6 +23,7 @@ from sim.api.watch.columnar_renewals import Runs
 from sim.api.watch.delivery import WAITING, Delivery
 from sim.kernel import Context, State
 from sim.kernel.network import Link
+from sim.units import Virtual
 
 LAZY_MAX = 1000  # events that may wait unread on a lazy watch without a notification
 # Limit of events on their way to a client or unread there. Beyond it no more are taken from the
@@ -90,13 +91,13 @@ class ChannelWatch:
         "_waiting",
     )
 
-    def __init__(self, channel: WatchChannel, ident: int, source: Watch, from_us: int) -> None:
+    def __init__(self, channel: WatchChannel, ident: int, source: Watch, from_us: Virtual) -> None:
         self._channel = channel
         self._ident = ident
         self._source: Any = source
         self._last_us = from_us
         self._flow: list[
-            tuple[int, Sequence[WatchEvent]]
+            tuple[Virtual, Sequence[WatchEvent]]
         ] = []  # few pairs of arrival and batch; an empty batch marks the end
         self._arrived: Sequence[WatchEvent] = ()
         self._waiting = 0
@@ -104,8 +105,8 @@ class ChannelWatch:
         self._give: Callable[[Sequence[WatchEvent]], None] | None = None
         self._delivery = Delivery.ON_READ  # of this watch to its owner
         self._chosen = Delivery.EVERYTHING  # of the server's watch to this one
-        self._due_us = 0
-        self._looked_us = -1
+        self._due_us = Virtual(0)
+        self._looked_us = Virtual(-1)
         self._held = channel.still
         self._ended = False
         self._over = False  # nothing more is taken from the server
@@ -161,15 +162,15 @@ class ChannelWatch:
 
     # --- on the way -------------------------------------------------------------------------------
 
-    def _schedule(self, at_us: int) -> None:
+    def _schedule(self, at_us: Virtual) -> None:
         if self._notify is not None and not self._held and not 0 < self._due_us <= at_us:
             self._due_us = at_us
             self._channel.ctx.kernel.call_at(at_us, self._due, at_us)
 
-    def _due(self, at_us: int) -> None:
+    def _due(self, at_us: Virtual) -> None:
         if at_us != self._due_us:
             return  # an earlier notification replaced this one
-        self._due_us = 0
+        self._due_us = Virtual(0)
         if self._held:
             return
         flow = self._flow
@@ -233,7 +234,7 @@ class ChannelWatch:
         if self._chosen in (Delivery.EVENTS, Delivery.CHANGES):
             self._look()
         self._held = True
-        self._due_us = 0
+        self._due_us = Virtual(0)
         if self._ended or (self._delivery is not Delivery.ON_READ and self._arrived):
             self._channel.ctx.run(self._tell)
 
@@ -337,7 +338,7 @@ class ChannelWatch:
                 self._waiting += len(batch)
                 self._arrive(batch)
                 full = len(batch) == LAZY_MAX
-        next_us: Callable[[], int] | None = getattr(source, "next_us", None)
+        next_us: Callable[[], Virtual] | None = getattr(source, "next_us", None)
         while next_us is not None and self._waiting < BACKLOG_MAX and (shown_us := next_us()) <= now_us:
             batch = source.take(LAZY_MAX, now_us - shown_us)
             if batch:

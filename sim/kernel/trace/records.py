@@ -37,6 +37,7 @@ import msgspec
 
 from sim.files import growing
 from sim.kernel.blocks import block
+from sim.units import Virtual
 
 _ENCODER = msgspec.msgpack.Encoder()
 _HEAD_BYTES = 3  # length of the head of a msgpack array of 16 to 65,535 elements; 1 for fewer
@@ -65,7 +66,7 @@ class Kind:
         self.ident = ident
         self.name = name
         self.fields = fields
-        self.listeners: list[Callable[[int, int, int, Values], None]] = []
+        self.listeners: list[Callable[[int, Virtual, int, Values], None]] = []
 
 
 class Trace:
@@ -101,11 +102,11 @@ class Trace:
         self._batch.append((0, made.ident, name, fields))
         return made
 
-    def listen(self, kind: Kind, listener: Callable[[int, int, int, Values], None]) -> None:
+    def listen(self, kind: Kind, listener: Callable[[int, Virtual, int, Values], None]) -> None:
         """Call `listener` with (record id, at_us, cause, values) for each record of this kind."""
         kind.listeners.append(listener)
 
-    def add(self, kind: Kind, at_us: int, cause: int, values: Values) -> int:
+    def add(self, kind: Kind, at_us: Virtual, cause: int, values: Values) -> int:
         """Append a record; returns its id. Values are msgpack scalars, or tuples and dicts of them."""
         return self.put(kind, (kind.ident, at_us, cause, *values))
 
