@@ -89,6 +89,26 @@ async def test_a_scale_has_the_forms_of_an_object() -> None:
         assert refused.json()["message"].endswith("is not a list (*autoscaling.Scale)")
 
 
+async def test_a_review_has_the_forms_of_metadata() -> None:
+    reviews, spec = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", {"namespace": "default"}
+    async with served() as (_, client):
+        short = await client.post(reviews, json={"spec": spec}, headers=as_("PartialObjectMetadata"))
+        assert (short.status_code, short.json()["kind"]) == (201, "PartialObjectMetadata")
+        assert sorted(short.json()) == ["apiVersion", "kind", "metadata"]
+        refused = await client.post(reviews, json={"spec": spec}, headers=as_(LIST))
+        why = "but the requested object is not a list (*authorization.SelfSubjectRulesReview)"
+        assert (refused.status_code, refused.json()["message"]) == (406, f"you requested {LIST}, {why}")
+
+
+async def test_a_log_is_produced_as_text_by_its_route_and_not_by_its_handler() -> None:
+    path = "/api/v1/namespaces/default/pods/x/log"
+    async with served() as (_, client):
+        refused = await client.get(path, headers={"Accept": "text/html"})
+        assert "Available representations: text/plain, application/json, " in refused.json()["message"]
+        unread = await client.get(path, headers={"Accept": "text/plain"})
+        assert unread.json()["message"].startswith("only the following media types are accepted: ")
+
+
 def test_proxy_below_a_version_is_a_verb() -> None:
     asked = attributes("GET", "/api/v1/proxy/namespaces/n/services/s/x/y", {})
     assert (asked.verb, asked.resource, asked.subresource) == ("proxy", "services", "")

@@ -252,6 +252,8 @@ class _Walk:
                 out[key] = None  # written as null, though it is not absent
                 continue
             if not made and key in node.spared:
+                if below.format == "byte":
+                    self.emptied[path] = None
                 continue
             container = below.type in ("array", "map")
             if made or not container or _is_kept(node, key, path):

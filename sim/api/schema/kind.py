@@ -166,6 +166,8 @@ class Strategy:
             delete never heeds dependents
     completed_by_read: True for a new object that storage holds without a default: upstream fills it
         in as it reads, so that the first write is a change even if it says nothing new
+    read_into: changes the answer of a dry run, from (updated object, stored object): upstream reads
+        the update into the stored object, and not all of that is replaced
     named_by_uid: True if a new object without a name gets an identifier as its name, even if it
         has a generateName
     fill_named: defaults that depend on the naming set, filled in when an object is created
@@ -186,6 +188,7 @@ class Strategy:
     graceful: bool = False
     default_propagation: str = "Background"
     completed_by_read: Callable[[Obj], bool] | None = None
+    read_into: Callable[[Obj, Obj], Obj] | None = None
     named_by_uid: bool = False
     fill_named: Prepare = unchanged
     prepare_create: Prepare = unchanged

@@ -439,9 +439,11 @@ def update_object(
         if not removed and obj == item.obj:
             if _says_nothing(admitted_obj, item.obj):
                 record = ownership.kept_times(item.managed, record)
-            if record == item.managed and (call.dry_run or not _is_completed(call, item)):
+            if record == item.managed and not call.dry_run and not _is_completed(call, item):
                 return Reply(200, item=item, warnings=tuple(call.warnings))
         if call.dry_run:
+            read_into = call.resource.behavior.strategy.read_into
+            obj = obj if read_into is None else read_into(obj, item.obj)
             item = Item(item.key, as_stored(call, obj), item.rev, item.created, record)
             return Reply(200, item=item, warnings=tuple(call.warnings))
         if removed:

@@ -243,7 +243,8 @@ class Front:
                 if target.verb == "patch":
                     content, length = (exchange.headers.get(f"content-{what}") for what in ("type", "length"))
                     negotiation.check_patch(self._names, content, length)
-                negotiation.check_route(self._names, header, listing and exchange.method == "GET")
+                listed, logged = listing and exchange.method == "GET", target.subresource == "log"
+                negotiation.check_route(self._names, header, listed, of_text=logged)
             return await self._resource(exchange, target, user, options, found)
         except (NoRoute, NotAcceptable, BadBody, BadOption) as error:
             if error.body is None:

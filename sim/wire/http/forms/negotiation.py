@@ -160,10 +160,17 @@ def produced(names: Names, listing: bool = False) -> list[str]:
     return media
 
 
-def check_route(names: Names, header: str, listing: bool, json_only: bool = False) -> None:
-    """The route's evaluation of the header, before the handler's own. Raises NotAcceptable."""
+def check_route(
+    names: Names, header: str, listing: bool, json_only: bool = False, of_text: bool = False
+) -> None:
+    """The route's evaluation of the header, before the handler's own. Raises NotAcceptable.
+
+    of_text: True if the route also produces text, as that of a log does
+    """
     if json_only:
         check_produced(header, [names.media_json])
+    elif of_text:
+        check_produced(header, ["text/plain", *produced(names)])
     else:
         check_produced(header, produced(names), produced(names, listing))
 

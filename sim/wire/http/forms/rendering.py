@@ -199,8 +199,9 @@ def check_form(view: View, reply: Reply) -> None:
     """
     check_included(view)
     if reply.item is None and reply.items is None:
-        if view.form.kind == PARTIAL_LIST and _is_scale(reply):
-            found = "v1.Scale" if view.resource.custom else "autoscaling.Scale"
+        if view.form.kind == PARTIAL_LIST and _is_virtual(reply):
+            kind, group = reply.body["kind"], reply.body["apiVersion"].partition(".")[0].partition("/")[0]
+            found = "v1.Scale" if view.resource.custom else f"{group}.{kind}"
             text = f"you requested {PARTIAL_LIST}, but the requested object is not a list (*{found})"
             raise NotAcceptable(status.status(406, "NotAcceptable", text))
         return  # a Status keeps its form
@@ -218,13 +219,19 @@ def check_form(view: View, reply: Reply) -> None:
         raise NotAcceptable(status.status(406, "NotAcceptable", text))
 
 
-def _is_scale(reply: Reply) -> bool:
-    """True for the answer of the subresource scale."""
-    return reply.code < 300 and isinstance(reply.body, dict) and reply.body.get("kind") == "Scale"
+_VIRTUAL = ("Scale", "TokenRequest")  # and reviews
 
 
-def _scale(view: View, scale: Obj) -> Obj:
-    """A Scale in the form that was asked for (printers.go: printScale)."""
+def _is_virtual(reply: Reply) -> bool:
+    """True for an answer with an object that is not stored: a scale, a review or a token."""
+    kind = reply.body.get("kind", "") if isinstance(reply.body, dict) else ""
+    return reply.code < 300 and (kind in _VIRTUAL or kind.endswith("Review"))
+
+
+def _virtual(view: View, scale: Obj) -> Obj:
+    """A Scale in the form that was asked for (printers.go: printScale), or another object that is
+    not stored, of which there is no Table.
+    """
     metadata = scale["metadata"]
     short = {"kind": PARTIAL, "apiVersion": view.meta_version, "metadata": metadata}
     if view.form.kind != TABLE:
@@ -284,8 +291,8 @@ def prepare(view: View, reply: Reply) -> Callable[[], Answer]:
         return partial_of(_finish, view, reply, _item_body(view, reply.item))
     if reply.items is not None:
         return partial_of(_finish, view, reply, _list_body(view, reply))
-    if view.form.kind and isinstance(body, dict) and _is_scale(reply):
-        return partial_of(_finish, view, reply, _scale(view, body))
+    if view.form.kind and isinstance(body, dict) and _is_virtual(reply):
+        return partial_of(_finish, view, reply, _virtual(view, body))
     if isinstance(body, str):
         return partial_of(Answer, reply.code, TEXT, body.encode(), reply.headers, reply.warnings)
     return partial_of(_finish, view, reply, body)

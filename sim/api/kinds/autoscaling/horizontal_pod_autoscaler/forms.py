@@ -57,6 +57,19 @@ def is_cpu_share(metric: Obj) -> bool:
     )
 
 
+def read_into(new: Obj, old: Obj) -> Obj:
+    """The updated object as a dry run reads it into the stored one.
+
+    Quirk: metrics of annotations are put before the first metric that is there, which is that of
+    the share of cpu, or else the stored object's.
+    """
+    spec, before = new.get("spec") or {}, (old.get("spec") or {}).get("metrics")
+    metrics = spec.get("metrics") or []
+    if not before or any(map(is_cpu_share, metrics)):
+        return new
+    return {**new, "spec": {**spec, "metrics": [*metrics, before[0]]}}
+
+
 def _cpu_share(percent: int) -> Obj:
     target = {"type": "Utilization", "averageUtilization": percent}
     return {"type": "Resource", "resource": {"name": "cpu", "target": target}}

@@ -14,6 +14,7 @@ from typing import Any
 from sim.api.kinds.autoscaling.horizontal_pod_autoscaler.forms import (
     from_beta,
     is_first,
+    read_into,
     settled,
     to_beta,
     to_first,
@@ -204,6 +205,7 @@ KIND = Kind(
     strategy=Strategy(
         status=True,
         zero_status={"desiredReplicas": 0, "currentMetrics": None},
+        read_into=read_into,
     ),
     defaults=_fill_defaults,
     validate_create=create_autoscaler,

@@ -255,3 +255,40 @@ def test_zero_deletion_timestamp_is_a_change_of_the_metadata() -> None:
     patch = {"metadata": {"deletionTimestamp": "0001-01-01T00:00:00Z"}}
     reply = api.ask("PATCH", f"{CORE}/configmaps/m", patch, MERGE)
     assert reply.message.endswith("0001-01-01 00:00:00 +0000 UTC: field is immutable")
+
+
+def test_dry_run_of_an_autoscaler_repeats_the_first_stored_metric() -> None:
+    api, path = Api(), "/apis/autoscaling/v2/namespaces/golden-ns/horizontalpodautoscalers"
+    target = {"type": "AverageValue", "averageValue": "5Mi"}
+    memory = {"type": "Resource", "resource": {"name": "memory", "target": target}}
+    about = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+    spec = {"maxReplicas": 3, "scaleTargetRef": about, "metrics": [memory]}
+    assert api.ask("POST", path, {"metadata": {"name": "a"}, "spec": spec}).code == 201
+    dry = api.ask("PATCH", f"{path}/a?dryRun=All", {}, MERGE)
+    assert dry.obj["spec"]["metrics"] == [memory, memory]
+    assert api.ask("PATCH", f"{path}/a", {}, MERGE).obj["spec"]["metrics"] == [memory]
+
+
+def test_topology_that_is_dropped_counts_as_a_change_of_a_slice() -> None:
+    api, path = Api(), "/apis/discovery.k8s.io/v1/namespaces/golden-ns/endpointslices"
+    point = {"addresses": ["1.2.3.4"]}
+    api.ask("POST", path, {"metadata": {"name": "s"}, "addressType": "IPv4", "endpoints": [point]})
+    patch = {"endpoints": [{**point, "deprecatedTopology": {"a": "b"}}]}
+    reply = api.ask("PATCH", f"{path}/s", patch, MERGE)
+    assert (reply.obj["metadata"]["generation"], reply.obj["endpoints"][0]["addresses"]) == (2, ["1.2.3.4"])
+    assert "deprecatedTopology" not in reply.obj["endpoints"][0]
+
+
+def test_empty_bundle_counts_as_a_change_of_webhooks() -> None:
+    api, path = Api(), "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+    client = {"url": "https://127.0.0.1:1/x"}
+    hook = {
+        "name": "a.example.com",
+        "clientConfig": client,
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    api.ask("POST", path, {"metadata": {"name": "w"}, "webhooks": [hook]})
+    for sent, generation in ((client, 1), ({**client, "caBundle": ""}, 2)):
+        reply = api.ask("PATCH", f"{path}/w", {"webhooks": [{**hook, "clientConfig": sent}]}, MERGE)
+        assert reply.obj["metadata"]["generation"] == generation
