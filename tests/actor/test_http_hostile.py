@@ -24,7 +24,7 @@ from sim.wire.http import app, documents
 from sim.wire.http.forms import rendering
 from sim.wire.http.forms.yaml_json import NODES_MAX
 from tests.actor.test_http import JSON, MAPS, N, config_map, served
-from tests.unit.sim.wire.http.test_protobuf import body, put
+from tests.unit.sim.wire.http.forms.test_protobuf import body, put
 
 YAML = {"Content-Type": N.media_yaml}
 PROTOBUF = {"Content-Type": N.media_protobuf}
@@ -236,3 +236,15 @@ async def test_large_body_costs_few_calls_a_value(
             await client.patch(f"{MAPS}/a", json={"metadata": {"finalizers": None}}, headers=MERGE)
             await client.delete(f"{MAPS}/a")
         assert (totals[1] - totals[0]) / 2_000 <= calls_max, calls.most_common(9)
+
+
+async def test_json_patch_of_too_many_operations_is_refused_unread_with_their_number() -> None:
+    operations = [{"op": "test", "path": "/data", "value": None}] * NODES_MAX
+    headers = {"Content-Type": N.media_json_patch}
+    async with served() as (_, client):
+        await client.post(MAPS, json={"metadata": {"name": "a"}})
+        refused = await client.patch(f"{MAPS}/a", content=json.dumps(operations), headers=headers)
+        assert (refused.status_code, refused.json()["reason"]) == (413, "RequestEntityTooLarge")
+        assert refused.json()["message"].endswith(f"in a JSON patch is 10000, got {NODES_MAX}")
+        broken = await client.patch(f"{MAPS}/a", content=json.dumps(operations)[:-1], headers=headers)
+        assert broken.status_code == 413

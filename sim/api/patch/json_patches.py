@@ -130,12 +130,14 @@ def check_operations(patch: Json) -> list[str]:
                     f" into Go struct field jsonPatchOp.{key} of type string"
                 )
     if len(patch) > OPERATIONS_MAX:
-        raise PatchError(
-            413,
-            "RequestEntityTooLarge",
-            f"Request entity too large: The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {len(patch)}",
-        )
+        raise PatchError(413, "RequestEntityTooLarge", too_many_operations(len(patch)))
     return unknown
+
+
+def too_many_operations(count: int) -> str:
+    """The refusal of a JSON patch of that many operations."""
+    allowed = f"The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}"
+    return f"Request entity too large: {allowed}, got {count}"
 
 
 def json_patch_problems(patch: Json) -> list[str]:

@@ -20,6 +20,7 @@ import msgspec
 
 from sim.api import status
 from sim.api.go.media_types import parse_media_type
+from sim.api.patch.json_patches import OPERATIONS_MAX, too_many_operations
 from sim.api.schema.deep_json import cut
 from sim.api.schema.field_validation import go_kind
 from sim.api.schema.json_text import VERSION_AND_KIND, summarize
@@ -166,8 +167,22 @@ def _patch_text(names: Names, target: Target, header: str, raw: bytes, twice: li
     if kind == names.media_apply_patch:
         what = "error decoding YAML: error converting YAML to JSON: "
         return _shaped(target, _from_yaml(raw, what, "", twice))
+    if kind == names.media_json_patch:
+        _check_count(raw)
     words = "" if kind == names.media_strategic_patch else "error decoding patch: "
     return _whole_characters(_shaped(target, raw, words))
+
+
+def _check_count(raw: bytes) -> None:
+    """Raises BadBody if a JSON patch holds too many operations, which are not read."""
+    if raw.count(b"{") <= OPERATIONS_MAX:
+        return
+    try:
+        count = len(msgspec.json.decode(raw, type=list[msgspec.Raw]))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return  # refused in the words of the reader
+    if count > OPERATIONS_MAX:
+        raise BadBody(status.too_large(too_many_operations(count)))
 
 
 def in_one(twice: list[str]) -> str:
