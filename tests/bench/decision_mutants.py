@@ -28,6 +28,7 @@ from tests.bench.mutants import ROOT, Mutant, functions
 # Files with decisions: a folder, a file, or a pattern below the root.
 DECISIONS = (
     "actors/controllers/*/decide.py",
+    "actors/controllers/deployment/rollout.py",
     "actors/controllers/job/failure_policy.py",
     "actors/controllers/endpointslice/topology_hints.py",
     "actors/controllers/nodelifecycle/zone_states.py",

@@ -1,0 +1,125 @@
+"""The steps of a sync: decisions that depend on answers, apart from the sending of requests.
+
+Turns a generator of actions into requests, events and delays of one process.  A pure function
+yields an action, gets the answer with the time at which it came, and decides again; `carry_out` is
+the only part that waits.  A test sends answers of its own.
+
+Holds: an action is carried out before the next one is decided; the end of a process ends its steps
+       without another action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, assert_never
+
+from sim.api.types import Obj, Reply
+
+if TYPE_CHECKING:
+    from sim.client import Client, EventRecorder, WorkQueue
+    from sim.kernel import Context
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create an object."""
+
+    resource: str
+    namespace: str
+    obj: Obj
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Update an object, on condition of the revision that it has."""
+
+    resource: str
+    obj: Obj
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete an object."""
+
+    resource: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Record an event about an object.  kind: "Normal" or "Warning" """
+
+    obj: Obj
+    kind: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Requeue:
+    """Sync a key again.  after_us: the delay; None: that of the queue for a key that failed"""
+
+    key: str
+    after_us: int | None = None
+
+
+Action = Create | Update | Delete | Event | Requeue
+
+
+class Answer(NamedTuple):
+    """What follows an action.
+
+    reply: of a request; that of other actions has no content
+    wall_us: the time by the clock of the process
+    """
+
+    reply: Reply
+    wall_us: int
+
+
+Steps = Generator[Action, Answer, T]
+_DONE = Reply(code=200)
+
+
+class Shell(NamedTuple):
+    """What carries out the actions of a controller."""
+
+    ctx: Context
+    client: Client
+    recorder: EventRecorder
+    queue: WorkQueue
+
+    async def carry_out(self, steps: Steps[T]) -> T:
+        """Carry out actions until the steps end; returns their result.  Raises what they raise."""
+        try:
+            action = next(steps)
+            while True:
+                reply = await self._do(action)
+                action = steps.send(Answer(reply, self.ctx.wall_us()))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    async def _do(self, action: Action) -> Reply:
+        match action:
+            case Create():
+                return await self.client.create(action.resource, action.namespace, action.obj)
+            case Update():
+                return await self.client.update(action.resource, action.obj, action.subresource)
+            case Delete():
+                return await self.client.delete(action.resource, action.namespace, action.name)
+            case Event():
+                self.recorder.event(action.obj, action.kind, action.reason, action.message)
+            case Requeue(after_us=None):
+                self.queue.add_rate_limited(action.key)
+            case Requeue():
+                assert action.after_us is not None
+                self.queue.add_after_us(action.key, action.after_us)
+            case _:
+                assert_never(action)
+        return _DONE
