@@ -13,7 +13,7 @@ import pytest
 
 from docs.generate.docstrings import with_lists
 from docs.generate.records import MEANINGS, declared_records
-from sim.app.cli.main import _parser, main
+from sim.app.cli.main import _parser
 from sim.app.reference.steps import step_pages
 
 ROOT = Path(__file__).parents[3]
@@ -79,12 +79,3 @@ def test_example_of_a_controller_test_passes(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0 and "5 passed" in done.stdout, done.stdout + done.stderr
-
-
-@pytest.mark.slow
-def test_first_page_shows_what_its_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    (shown,) = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
-    assert main(["run", "zone-outage", "--no-report", "--quiet"]) == 0
-    printed = [re.split(r" {2,}", line.rstrip()) for line in capsys.readouterr().out.splitlines()]
-    assert [line for line in shown.splitlines() if re.split(r" {2,}", line) not in printed] == []
