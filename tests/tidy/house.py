@@ -13,10 +13,11 @@ import ast
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
-from tests.tidy.sources import Function, nodes, product_files, text
+from tests.tidy.sources import Function, descendants, nodes, product_files, text
 from tests.tidy.test_imports import import_graph
 
 ATTRIBUTES_MAX = 20
@@ -101,19 +102,22 @@ def attributes(node: ast.ClassDef) -> set[str]:
         and isinstance(item.target, ast.Name)
         and "ClassVar" not in ast.unparse(item.annotation)
     }
-    for inner in ast.walk(node):
+    for inner in descendants(node):
         if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store):
             if isinstance(inner.value, ast.Name) and inner.value.id == "self":
                 found.add(inner.attr)
     return found
 
 
-def large_classes() -> Iterator[str]:
+@cache
+def large_classes() -> tuple[str, ...]:
     """Classes of more than twenty attributes."""
-    for path, node in _classes():
-        count = len(attributes(node))
-        if count > ATTRIBUTES_MAX and "Protocol" not in [ast.unparse(base) for base in node.bases]:
-            yield f"{node.name} {count} {path}:{node.lineno}"
+    counts = ((path, node, len(attributes(node))) for path, node in _classes())
+    return tuple(
+        f"{node.name} {count} {path}:{node.lineno}"
+        for path, node, count in counts
+        if count > ATTRIBUTES_MAX and "Protocol" not in [ast.unparse(base) for base in node.bases]
+    )
 
 
 def large_classes_without_reason() -> Iterator[str]:
@@ -183,20 +187,25 @@ def dialect() -> Iterator[str]:
     """Identifiers that are defined with a word of the glossary's left side."""
     for path in product_files():
         for node in nodes(path):
-            for name in _defined(node):
-                words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
-                if any(map(DIALECT.fullmatch, words)):
-                    yield f"{name} {path}:{getattr(node, 'lineno', 0)}"
+            name = _defined(node)
+            if name and _is_dialect(name):
+                yield f"{name} {path}:{getattr(node, 'lineno', 0)}"
 
 
-def _defined(node: ast.AST) -> Iterator[str]:
-    """The names that a node gives."""
-    if isinstance(node, ast.ClassDef | Function):
-        yield node.name
-    elif isinstance(node, ast.arg):
-        yield node.arg
-    elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
-        yield node.id if isinstance(node, ast.Name) else node.attr
+@cache
+def _is_dialect(name: str) -> bool:
+    return any(map(DIALECT.fullmatch, re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)))
+
+
+def _defined(node: ast.AST) -> str:
+    """The name that a node gives, "" for none."""
+    if isinstance(node, ast.Name):
+        return node.id if isinstance(node.ctx, ast.Store) else ""
+    if isinstance(node, ast.Attribute):
+        return node.attr if isinstance(node.ctx, ast.Store) else ""
+    if isinstance(node, ast.arg):
+        return node.arg
+    return node.name if isinstance(node, ast.ClassDef | Function) else ""
 
 
 def _modules_with(choices: tuple[set[str], ...]) -> Iterator[str]:
@@ -234,7 +243,7 @@ def crowded_folders() -> Iterator[str]:
     return (f"{folder} {count}" for folder, count in sorted(counts.items()) if count > 20)
 
 
-FIGURES: dict[str, Callable[[], Iterator[str]]] = {
+FIGURES: dict[str, Callable[[], Iterable[str]]] = {
     "folder circles": folder_circles,
     "folders over 20 modules": crowded_folders,
     "protocols": protocols,

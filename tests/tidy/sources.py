@@ -11,7 +11,7 @@ import gc
 import io
 import subprocess
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -47,19 +47,24 @@ def text(path: str) -> str:
 def tree(path: str) -> ast.Module:
     """The syntax tree of a Python file."""
     found = _trees().get(path)
-    return ast.parse(text(path)) if found is None else found
+    return _parsed((path,))[path] if found is None else found
 
 
 @cache
 def _trees() -> dict[str, ast.Module]:
-    """The trees of all Python files.
+    """The trees of the Python files of `sim` and `actors`."""
+    return _parsed(product_files())
+
+
+def _parsed(paths: Iterable[str]) -> dict[str, ast.Module]:
+    """The trees of files.
 
     Trees hold no garbage, and the searches for it while they grow take three times as long as
     parsing.
     """
     gc.disable()
     try:
-        return {path: ast.parse(text(path)) for path in tracked("*.py")}
+        return {path: ast.parse(text(path)) for path in paths}
     finally:
         gc.enable()
 
@@ -67,7 +72,19 @@ def _trees() -> dict[str, ast.Module]:
 @cache
 def nodes(path: str) -> tuple[ast.AST, ...]:
     """All nodes of the syntax tree of a Python file, in the order of `ast.walk`."""
-    return tuple(ast.walk(tree(path)))
+    return tuple(descendants(tree(path)))
+
+
+def descendants(node: ast.AST) -> list[ast.AST]:
+    """A node and all nodes below it, in the order of `ast.walk`, which takes twice as long."""
+    found = [node]
+    for each in found:  # the list grows while it is read
+        for value in vars(each).values():
+            if isinstance(value, ast.AST):
+                found.append(value)
+            elif isinstance(value, list):
+                found += [item for item in value if isinstance(item, ast.AST)]
+    return found
 
 
 @cache
