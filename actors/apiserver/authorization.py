@@ -39,7 +39,7 @@ from sim.api.auth.webhook_authorizer import WebhookAuthorizer
 from sim.api.scheme.scheme import Scheme
 from sim.api.store import Change, Page, Question, Range
 from sim.api.types import Obj, Request, UserInfo
-from sim.api.unanswered import Unanswered
+from sim.api.webhooks.unanswered import Unanswered
 from sim.ident import Names
 from sim.kernel import Context
 

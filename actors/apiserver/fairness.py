@@ -19,7 +19,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from actors.apiserver.caches.watch_caches import Caches
-from actors.apiserver.flow_metering import EXECUTING, READS, WAITING, FlowMetering
+from actors.apiserver.metrics.flows import EXECUTING, READS, WAITING, FlowMetering
 from actors.apiserver.ports import LocalStore, Server
 from sim.api.auth.attributes import AccessAttributes
 from sim.api.fairness.classification import Asked, Flow, Level, Plan, Work, list_work, write_work

@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 from actors.apiserver.caches.converting_watch import Consulting, ConvertingWatch
 from actors.apiserver.caches.selection import select
 from actors.apiserver.caches.watch_caches import CachedRead, Caches
+from actors.apiserver.metrics.storage import count_cached_list, count_initial
 from actors.apiserver.ports import Authorizer, LocalStore, WriteBarrier
-from actors.apiserver.storage_metering import count_cached_list, count_initial
 from sim import remembered
 from sim.api import status
 from sim.api.kinds import conversion as forms

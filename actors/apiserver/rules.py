@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from actors.apiserver.admission_metering import Admission, operation_of
+from actors.apiserver.metrics.admission import Admission, operation_of
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import LocalStore
 from sim.api import status

@@ -55,12 +55,12 @@ from actors.apiserver.lifecycle.stepwise import Stepwise, Straight, run_through
 from actors.apiserver.lifecycle.storage_connection import Reach
 from actors.apiserver.lifecycle.storage_without_leader import CacheLife
 from actors.apiserver.metering import count_flight
+from actors.apiserver.metrics.storage import metered
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import Authorizer, StorageProcess, writer_of
 from actors.apiserver.refusals import Refusals
 from actors.apiserver.registry import make_registry
 from actors.apiserver.rules import Machinery
-from actors.apiserver.storage_metering import metered
 from actors.apiserver.surroundings import ALONE, Surroundings
 from actors.apiserver.webhooks import Webhooks
 from sim.api import status
@@ -70,8 +70,8 @@ from sim.api.refusals import Refusal, Steps
 from sim.api.scheme.scheme import Scheme
 from sim.api.store import Answer, Consult, Consulted, Get, Op, Pause, Range, Unavailable
 from sim.api.types import Reply, Request, UserInfo
-from sim.api.unanswered import Unanswered
 from sim.api.verbs.call import REST, Call
+from sim.api.webhooks.unanswered import Unanswered
 from sim.kernel import Context, Kernel, State
 from sim.units import MS, SECOND
 

@@ -8,9 +8,9 @@ Differs  no plugin here makes a volume larger by itself, not even those of the v
 from __future__ import annotations
 
 from actors.controllers.shared.shell import Env, run_workers
+from sim.api.kinds.common.volumes.binding import MIGRATED, claimed_bytes, requested_bytes
 from sim.api.objects import annotations_of, key_of, phase_of, split_key, uid_of
 from sim.api.types import Obj
-from sim.api.volumes import MIGRATED, claimed_bytes, requested_bytes
 
 CLIENT = "expand-controller"
 COMPONENT = "volume_expand"

@@ -11,9 +11,9 @@ Differs  volumes are not compared with what the driver says is attached.
 from __future__ import annotations
 
 from actors.csi.shell import DriverEnv, with_status
+from sim.api.kinds.common.volumes.binding import disk_of
 from sim.api.objects import annotations_of, is_deleting, key_of, name_of, status_of, uid_of, with_metadata
 from sim.api.types import Obj
-from sim.api.volumes import disk_of
 from sim.units import SECOND, format_time
 
 ATTACHMENTS, VOLUMES = "volumeattachments", "persistentvolumes"

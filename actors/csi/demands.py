@@ -11,9 +11,9 @@ Differs  no driver here makes snapshots; a source that is not bound is named by 
 
 from __future__ import annotations
 
+from sim.api.kinds.common.volumes.binding import requested_bytes, volume_mode
 from sim.api.objects import is_deleting, name_of, phase_of, uid_of
 from sim.api.types import Obj
-from sim.api.volumes import requested_bytes, volume_mode
 from sim.ident import Names
 from sim.options.storage_drivers import StorageDriver
 

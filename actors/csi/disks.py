@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sim.api.kinds.common.volumes.binding import capacity_bytes
 from sim.api.objects import name_of
 from sim.api.types import Obj
-from sim.api.volumes import capacity_bytes
 from sim.client import Informer
 from sim.options.storage_drivers import StorageDriver
 

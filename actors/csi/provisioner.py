@@ -23,9 +23,9 @@ from actors.csi.demands import (
 )
 from actors.csi.disks import Disks, place_of
 from actors.csi.shell import DriverEnv
+from sim.api.kinds.common.volumes.binding import claim_reference, class_of, requested_bytes, volume_mode
 from sim.api.objects import annotations_of, is_deleting, key_of, labels_of, name_of, phase_of, uid_of
 from sim.api.types import Obj
-from sim.api.volumes import claim_reference, class_of, requested_bytes, volume_mode
 from sim.units import BINARY_SI, MS, SECOND, format_quantity
 
 CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"

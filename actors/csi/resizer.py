@@ -13,6 +13,16 @@ Differs  RecoverVolumeExpansionFailure has no effect.
 from __future__ import annotations
 
 from actors.csi.shell import DriverEnv
+from sim.api.kinds.common.volumes.binding import (
+    RESIZE_PENDING,
+    RESIZING,
+    capacity_bytes,
+    claim_names,
+    claimed_bytes,
+    requested_bytes,
+    resize_conditions,
+    volume_mode,
+)
 from sim.api.objects import (
     annotations_of,
     is_deleting,
@@ -24,16 +34,6 @@ from sim.api.objects import (
     uid_of,
 )
 from sim.api.types import Obj
-from sim.api.volumes import (
-    RESIZE_PENDING,
-    RESIZING,
-    capacity_bytes,
-    claim_names,
-    claimed_bytes,
-    requested_bytes,
-    resize_conditions,
-    volume_mode,
-)
 from sim.units import BINARY_SI, SECOND, format_quantity, format_time
 
 CLAIMS, VOLUMES, ATTACHMENTS = "persistentvolumeclaims", "persistentvolumes", "volumeattachments"

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from actors.scheduler.plugins.base import ClusterEvent
 from actors.scheduler.volumes.storage import CAPACITIES, CLAIMS, CLASSES, CSI_DRIVERS, CSI_NODES, VOLUMES
+from sim.api.kinds.common.volumes.binding import delays_binding
 from sim.api.types import Obj
-from sim.api.volumes import delays_binding
 from sim.client import Informers
 
 # The events of added and of updated objects, by resource.

@@ -52,6 +52,7 @@ from sim.app.options import check_options, node_agent_options
 from sim.app.parts.adoption import Adoption
 from sim.app.parts.api_services import ApiHandle, ApiPrograms, ServeApi
 from sim.app.parts.boots import Boots
+from sim.app.parts.changes import Chronicle
 from sim.app.parts.control_plane import ControlPlane
 from sim.app.parts.credentials import accept_credentials, published_authority
 from sim.app.parts.given import check_object, node_spec
@@ -80,7 +81,6 @@ from sim.kernel.fast import PLAIN, FastPaths
 from sim.options.apiserver.audit import WEBHOOK as AUDIT_WEBHOOK
 from sim.options.features.gates import OPENAPI_ENUMS, is_on
 from sim.options.storage_drivers import StorageDrivers
-from sim.report.changes import Chronicle
 from sim.scenario.plan.own_kinds import resource_named
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, NodePlan
 from sim.scenario.plan.storage import storage_objects

@@ -6,11 +6,11 @@ Turns a plan into sentences of one line each.
 
 from __future__ import annotations
 
-from sim.app.endless import endless_jobs
 from sim.app.foregone import foregone
 from sim.app.options import idle_options
 from sim.app.parts.refused_leases import unled_components
 from sim.app.provisioners import unprovisioned
+from sim.scenario.check.endless import endless_jobs
 from sim.scenario.plan.plan import Plan
 
 

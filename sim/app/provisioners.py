@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sim.api.volumes import MIGRATED
-from sim.app.endless import manifests_of
+from sim.api.kinds.common.volumes.binding import MIGRATED
 from sim.ident import NAMES, Names
+from sim.scenario.check.endless import manifests_of
 from sim.scenario.plan.plan import Plan
 
 Manifest = Mapping[str, Any]

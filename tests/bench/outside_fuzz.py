@@ -41,9 +41,9 @@ import trio
 import yaml
 
 from sim.api.admission.webhooks.review import verdict_of
-from sim.api.rest_answers import read_answer
-from sim.api.review_forms import BadReview, decoded_review, decoded_status
 from sim.api.store import Question
+from sim.api.webhooks.reviews import BadReview, decoded_review, decoded_status
+from sim.app.parts.rest_answers import read_answer
 from sim.app.parts.webhooks import load_answer_yaml
 from sim.kernel.outside import ANSWER_MAX
 from sim.wire.outside.answers import AnswerReader, BrokenAnswer

@@ -9,7 +9,7 @@ import pytest
 
 from tests.tidy.house import FIGURES, circles, figures, main
 
-# At most so many.  Lines of source come with new abilities; the limit holds them to what was agreed.
+# At most so many.
 MAXIMA = {
     "folder circles": 0,
     "folders over 20 modules": 0,

@@ -20,8 +20,8 @@ from typing import NamedTuple, Protocol
 from actors.apiserver.aggregation.openapi import AggregatedOpenApi
 from actors.apiserver.aggregation.watches import AggregatedWatches
 from actors.apiserver.builtin.own_requests import own_user
+from actors.apiserver.metrics.queues import AVAILABILITY, count_retry, count_syncs
 from actors.apiserver.ports import LocalStore, Server
-from actors.apiserver.queue_metering import AVAILABILITY, count_retry, count_syncs
 from sim.api.aggregation import availability as available
 from sim.api.aggregation import delegation, requests
 from sim.api.aggregation.delegation import Delegated, Forwarded

@@ -19,8 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from actors.apiserver.ports import LocalStore, Server
-from actors.apiserver.queue_metering import (
+from actors.apiserver.metrics.queues import (
     APPROVAL,
     ESTABLISHING,
     FINALIZING,
@@ -28,6 +27,7 @@ from actors.apiserver.queue_metering import (
     count_retry,
     count_syncs,
 )
+from actors.apiserver.ports import LocalStore, Server
 from sim.api.crd import strategy as custom_kinds
 from sim.api.kinds.apiextensions.custom_resource_definition import lifecycle as life
 from sim.api.refusals import Refusal, Steps

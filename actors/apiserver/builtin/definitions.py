@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections import deque
 
 from actors.apiserver.caches.watch_caches import Caches
+from actors.apiserver.metrics.queues import DISCOVERY, OPENAPI, OPENAPI_V3, count_syncs
 from actors.apiserver.ports import LocalStore
-from actors.apiserver.queue_metering import DISCOVERY, OPENAPI, OPENAPI_V3, count_syncs
 from sim.api.crd.served import CustomResource, Served
 from sim.api.kinds.apiextensions.custom_resource_definition.lifecycle import ESTABLISHED, is_true
 from sim.api.scheme.scheme import Scheme

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from actors.controllers.shared.shell import Env
+from sim.api.kinds.common.volumes.binding import disk_of
+from sim.api.kinds.common.volumes.names import attachment_name
+from sim.api.kinds.common.volumes.translation import is_inline
 from sim.api.objects import is_deleting
 from sim.api.types import Obj
-from sim.api.volume_names import attachment_name
-from sim.api.volume_translation import is_inline
-from sim.api.volumes import disk_of
 from sim.client import Client
 from sim.kernel.sync import Future
 from sim.units import MS, SECOND

@@ -26,11 +26,11 @@ from actors.controllers.shared.metering import count, observe
 from actors.controllers.shared.operations import Operations
 from actors.controllers.shared.pods_by_claim import CLAIM_INDEX, index_by_claim, is_terminated
 from actors.controllers.shared.shell import Env, run_workers
+from sim.api.kinds.common.volumes.binding import claim_name, disk_of, foreign_claim_problem, uses_claims
+from sim.api.kinds.common.volumes.names import csi_volume_name, csi_volume_of
+from sim.api.kinds.common.volumes.translation import translated, uses_disks
 from sim.api.objects import annotations_of, is_ready, key_of, name_of, phase_of, status_of, uid_of
 from sim.api.types import Obj
-from sim.api.volume_names import csi_volume_name, csi_volume_of
-from sim.api.volume_translation import translated, uses_disks
-from sim.api.volumes import claim_name, disk_of, foreign_claim_problem, uses_claims
 from sim.client import unmoved
 from sim.kernel.sync import Future
 from sim.options.features.gates import OUT_OF_SERVICE, enabled

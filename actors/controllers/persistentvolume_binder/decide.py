@@ -6,7 +6,7 @@ Mirrors  kubernetes v1.25 pkg/controller/volume/persistentvolume: pv_controller.
          (checkVolumeSatisfyClaim, updateClaimStatus, bindClaimToVolume, unbindVolume,
          isVolumeReleased), index.go; pkg/volume/plugins.go
          (NewPersistentVolumeRecyclerPodTemplate).
-         The matching itself is in `sim.api.volumes`.
+         The matching itself is in `sim.api.kinds.common.volumes.binding`.
 Differs  the pod that recycles does not check that it has removed every file, and its image has no
          registry.
 """
@@ -16,9 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from sim.api.objects import annotations_of, is_deleting, name_of, phase_of, status_of, uid_of, with_metadata
-from sim.api.types import Obj
-from sim.api.volumes import (
+from sim.api.kinds.common.volumes.binding import (
     capacity_bytes,
     claim_reference,
     class_of,
@@ -27,6 +25,8 @@ from sim.api.volumes import (
     requested_bytes,
     volume_mode,
 )
+from sim.api.objects import annotations_of, is_deleting, name_of, phase_of, status_of, uid_of, with_metadata
+from sim.api.types import Obj
 from sim.ident import Names
 from sim.units import quantity_value
 

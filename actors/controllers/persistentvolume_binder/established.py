@@ -17,9 +17,9 @@ from actors.controllers.persistentvolume_binder.decide import (
     claim_key_of,
     volume_problem,
 )
+from sim.api.kinds.common.volumes.binding import claim_reference
 from sim.api.objects import key_of, name_of
 from sim.api.types import Obj
-from sim.api.volumes import claim_reference
 from sim.ident import Names
 
 

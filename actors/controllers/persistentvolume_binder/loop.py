@@ -27,9 +27,16 @@ from actors.controllers.shared.operations import Operations
 from actors.controllers.shared.pods_by_claim import CLAIM_INDEX, index_by_claim, is_terminated
 from actors.controllers.shared.shell import Env, run_workers
 from sim.api.generated_names import new_uid
+from sim.api.kinds.common.volumes.binding import (
+    MIGRATED,
+    class_of,
+    delays_binding,
+    is_bound_to,
+    reserved_for,
+    volume_mode,
+)
 from sim.api.objects import annotations_of, key_of, name_of, phase_of, split_key, uid_of, with_metadata
 from sim.api.types import Obj
-from sim.api.volumes import MIGRATED, class_of, delays_binding, is_bound_to, reserved_for, volume_mode
 from sim.options.features.gates import HONOR_RECLAIM, RETROACTIVE_CLASS, enabled
 from sim.units import SECOND
 

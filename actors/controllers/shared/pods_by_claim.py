@@ -6,9 +6,9 @@ Mirrors  kubernetes v1.25 pkg/controller/volume/common/common.go (PodPVCIndexFun
 
 from __future__ import annotations
 
+from sim.api.kinds.common.volumes.binding import claim_names
 from sim.api.objects import is_deleting, is_terminal, status_of
 from sim.api.types import Obj
-from sim.api.volumes import claim_names
 from sim.client import Informer
 
 CLAIM_INDEX = "pod-pvc-index"

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from actors.controllers.shared.pods_by_claim import is_terminated
+from sim.api.kinds.common.volumes.binding import claim_name
 from sim.api.objects import controller_of, is_deleting, phase_of, with_metadata
 from sim.api.types import Obj
-from sim.api.volumes import claim_name
 
 
 def protects(obj: Obj, finalizer: str) -> bool:

@@ -17,8 +17,8 @@ from typing import Any
 from actors.node.runtime.commands import AT_ONCE_US, commanded
 from actors.node.runtime.missing_images import MISSING_IMAGES, pull_error
 from actors.node.runtime.programs import on_term, words_of
+from sim.api.kinds.common.volumes.binding import claim_name
 from sim.api.types import Obj
-from sim.api.volumes import claim_name
 from sim.units import MS, SECOND
 
 

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from actors.node.runtime.ports import Agent
 from actors.node.sources.references import RETRY_MAX_US, RETRY_US
 from actors.node.volumes.specs import Target
+from sim.api.kinds.common.volumes.binding import capacity_bytes, claimed_bytes, resize_conditions
 from sim.api.objects import key_of, status_of
 from sim.api.types import Obj, Reply
-from sim.api.volumes import capacity_bytes, claimed_bytes, resize_conditions
 from sim.kernel.causes import caused_by
 from sim.options.storage_drivers import StorageDrivers
 from sim.units import SECOND

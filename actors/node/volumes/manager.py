@@ -39,8 +39,8 @@ from actors.node.volumes.specs import (
     use_problem,
     used_volumes,
 )
+from sim.api.kinds.common.volumes.binding import claim_name
 from sim.api.types import Obj, Reply
-from sim.api.volumes import claim_name
 from sim.kernel.causes import caused_by
 from sim.options.features.gates import READ_WRITE_ONCE_POD, enabled
 from sim.options.storage_drivers import StorageDriver, StorageDrivers

@@ -16,9 +16,9 @@ from actors.scheduler.plugins.base import ClusterEvent, CycleError, Status, Volu
 from actors.scheduler.pods import PodInfo
 from actors.scheduler.volumes.pod_volumes import PodVolumes
 from actors.scheduler.volumes.storage import Storage
+from sim.api.kinds.common.volumes.binding import claim_name, class_of, foreign_claim_problem
 from sim.api.objects import annotations_of
 from sim.api.types import Obj
-from sim.api.volumes import claim_name, class_of, foreign_claim_problem
 from sim.ident import Names
 
 EXCEEDED = "node(s) exceed max volume count"

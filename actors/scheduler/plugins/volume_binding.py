@@ -11,8 +11,8 @@ from __future__ import annotations
 from actors.scheduler.cluster import NodeInfo
 from actors.scheduler.plugins.base import MAX_SCORE, ClusterEvent, Status, VolumePlugin
 from actors.scheduler.volumes.pod_volumes import PodVolumes
+from sim.api.kinds.common.volumes.binding import foreign_claim_problem
 from sim.api.objects import is_deleting, phase_of
-from sim.api.volumes import foreign_claim_problem
 from sim.options.features.gates import VOLUME_CAPACITY_PRIORITY
 
 IMMEDIATE = Status("VolumeBinding", ("pod has unbound immediate PersistentVolumeClaims",), True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from actors.scheduler.cluster import NodeInfo
 from actors.scheduler.plugins.base import ClusterEvent, Status, VolumePlugin
 from actors.scheduler.volumes.pod_volumes import PodVolumes
+from sim.api.kinds.common.volumes.binding import class_of, delays_binding
 from sim.api.objects import labels_of
 from sim.api.types import Obj
-from sim.api.volumes import class_of, delays_binding
 
 CONFLICT = Status("VolumeZone", ("node(s) had no available volume zone",), True)
 _SEPARATOR = "__"  # between the zones of a volume that is in several

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 from actors.scheduler.volumes.pod_volumes import Choice
 from actors.scheduler.volumes.storage import CLAIMS, VOLUMES, Storage
+from sim.api.kinds.common.volumes.binding import is_fully_bound, reaches, reserved_for
 from sim.api.objects import annotations_of, key_of, labels_of, name_of, revision_of, split_key, with_metadata
 from sim.api.types import Obj, Reply
-from sim.api.volumes import is_fully_bound, reaches, reserved_for
 from sim.client import Client, Informer
 from sim.kernel import Context
 from sim.units import SECOND

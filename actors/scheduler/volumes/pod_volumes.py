@@ -18,10 +18,7 @@ from typing import Any, NamedTuple
 from actors.scheduler.cluster import Cluster, NodeInfo
 from actors.scheduler.pods import PodInfo
 from actors.scheduler.volumes.storage import Storage
-from sim.api.objects import annotations_of, name_of
-from sim.api.selectors import from_selector
-from sim.api.types import Obj
-from sim.api.volumes import (
+from sim.api.kinds.common.volumes.binding import (
     capacity_bytes,
     claim_name,
     class_of,
@@ -32,6 +29,9 @@ from sim.api.volumes import (
     requested_bytes,
     suitable_volumes,
 )
+from sim.api.objects import annotations_of, name_of
+from sim.api.selectors import from_selector
+from sim.api.types import Obj
 from sim.units import quantity_value
 
 NODE_CONFLICT = "node(s) had volume node affinity conflict"

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sim.api.kinds.common.volumes.binding import class_of
 from sim.api.objects import key_of, revision_of
 from sim.api.types import Obj
-from sim.api.volumes import class_of
 from sim.client import Informer
 from sim.ident import Names
 

@@ -18,10 +18,10 @@ import msgspec
 
 from sim.api.auth.attributes import NO_OPINION, AccessAttributes, Decision, Opinion
 from sim.api.auth.chain import UserRules
-from sim.api.review_forms import BadReview, decoded_status
 from sim.api.store import Question
 from sim.api.types import Json, Obj, UserInfo
-from sim.api.unanswered import Answers, Known, Take, Unanswered
+from sim.api.webhooks.reviews import BadReview, decoded_status
+from sim.api.webhooks.unanswered import Answers, Known, Take, Unanswered
 from sim.ident import Names
 from sim.units import SECOND
 

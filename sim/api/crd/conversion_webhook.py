@@ -20,11 +20,11 @@ from typing import Any
 from sim.api.crd.definition_form import SERVICE_PORT, names_of
 from sim.api.crd.served import CustomResource
 from sim.api.refusals import internal
-from sim.api.review_forms import BadReview, decoded_review
 from sim.api.schema.json_text import go_quote
 from sim.api.store import Question
 from sim.api.types import Json, Obj
 from sim.api.validation import metadata as metadata_rules
+from sim.api.webhooks.reviews import BadReview, decoded_review
 from sim.units import SECOND
 
 REVIEW_VERSIONS = ("v1", "v1beta1")

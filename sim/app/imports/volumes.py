@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from sim.api.volumes import MIGRATED
+from sim.api.kinds.common.volumes.binding import MIGRATED
 from sim.app.imports.parts import Value
 from sim.app.imports.references import UPSTREAM
 from sim.app.provisioners import driver_of, is_driver

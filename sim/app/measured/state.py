@@ -11,7 +11,7 @@ from __future__ import annotations
 from ipaddress import IPv4Network
 from math import inf
 
-from actors.apiserver.storage_metering import count_fills, type_of
+from actors.apiserver.metrics.storage import count_fills, type_of
 from sim.api.aggregation.availability import is_available
 from sim.api.audit.policy import LEVEL_TEXTS
 from sim.api.request_labels import COMPONENT

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sim.app.endless import manifests_of
 from sim.ident import NAMES
 from sim.kernel import Kernel
 from sim.options.base import raw_option
+from sim.scenario.check.endless import manifests_of
 from sim.scenario.plan.plan import Plan
 from sim.units import MS, Virtual, format_duration
 

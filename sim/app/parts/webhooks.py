@@ -39,10 +39,10 @@ from msgspec.structs import replace
 from actors.apiserver.webhooks import Arrived, not_dialled, post_of, timed_url
 from sim.api.crd.urls import BadUrl, parse_url, resolved
 from sim.api.dialing import refused
-from sim.api.rest_answers import read_answer
 from sim.api.schema.json_text import go_quote
 from sim.api.store import Question
 from sim.api.types import Json, Obj
+from sim.app.parts.rest_answers import read_answer
 from sim.app.parts.services import Services
 from sim.app.receivers import Receiver
 from sim.errors import InputError

@@ -12,8 +12,8 @@ import json
 
 from sim.api.store import Change
 from sim.app.cluster import Cluster
-from sim.app.endless import endless_jobs, manifests_of, notes_of_job, programs_end
 from sim.app.process.printed import tell
+from sim.scenario.check.endless import endless_jobs, manifests_of, notes_of_job, programs_end
 from sim.scenario.plan.plan import Plan
 
 PLURALS = ("jobs", "cronjobs")

@@ -44,7 +44,6 @@ from sim.api.crd.structural_values import BadPart, with_fitting_metadata
 from sim.api.generated_names import new_uid
 from sim.api.patch.json_patches import PatchError, json_patch
 from sim.api.refusals import Refusal
-from sim.api.review_forms import BadReview, decoded_review
 from sim.api.schema.decoding import other_kind
 from sim.api.schema.field_validation import DecodeError, conform, go_kind
 from sim.api.schema.json_text import go_quote, parse
@@ -53,6 +52,7 @@ from sim.api.store import Answer, Consult, Consulted, Op, Question
 from sim.api.types import Json, Obj
 from sim.api.validation.errors import invalid
 from sim.api.verbs.call import Call
+from sim.api.webhooks.reviews import BadReview, decoded_review
 
 NO_SIDE_EFFECTS = ("None", "NoneOnDryRun")
 Run = Generator[Op, Answer, Obj | None]

@@ -19,8 +19,8 @@ from hashlib import sha256
 from typing import Any
 
 from sim.api.auth.authenticator import Accepted, Outcome, Pending, Rejected, intersection
-from sim.api.review_forms import BadReview, decoded_status
 from sim.api.types import Obj, UserInfo
+from sim.api.webhooks.reviews import BadReview, decoded_status
 from sim.units import SECOND
 
 SOURCE = "token-webhook"

@@ -14,8 +14,8 @@ from sim.api.aggregation.requests import reply_of, served
 from sim.api.auth.authenticator import Accepted, Pending, Rejected
 from sim.api.auth.authenticators.token_webhook import SOURCE, WebhookTokens
 from sim.api.openapi.aggregated import usable
-from sim.api.review_forms import BadReview, decoded_status
 from sim.api.types import Request, UserInfo
+from sim.api.webhooks.reviews import BadReview, decoded_status
 
 USER = {"username": "carl", "uid": "1", "groups": ["a"], "extra": {"b": ["c"]}}
 REVIEW = {"kind": "TokenReview", "status": {"authenticated": True, "user": USER, "audiences": ["api"]}}

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from sim.app.cli.main import main
-from sim.app.endless import endless_jobs
+from sim.scenario.check.endless import endless_jobs
 from sim.scenario.compile import load
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import msgspec
 
 from sim.api.admission.base import Attributes, Denial, Operation, View, forbidden, name_of
-from sim.api.review_forms import BadReview, decoded_status
 from sim.api.store import Question
 from sim.api.types import Json, Obj
-from sim.api.unanswered import Answers, Known, Unanswered
+from sim.api.webhooks.reviews import BadReview, decoded_status
+from sim.api.webhooks.unanswered import Answers, Known, Unanswered
 from sim.ident import Names
 from sim.units import SECOND
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from sim.api.kinds.common.volumes.translation import translated, uses_disks
 from sim.api.types import Obj
-from sim.api.volume_translation import translated, uses_disks
 
 ONCE = ["ReadWriteOnce"]
 

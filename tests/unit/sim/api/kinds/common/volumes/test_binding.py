@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.api.volumes import (
+from sim.api.kinds.common.volumes.binding import (
     RESIZE_PENDING,
     RESIZING,
     class_of,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sim.api.rest_answers import read_answer
 from sim.api.types import Json
+from sim.app.parts.rest_answers import read_answer
 
 
 def load_yaml(body: bytes) -> Json:

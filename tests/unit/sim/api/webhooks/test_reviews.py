@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sim.api.review_forms import BadReview, decoded_review
 from sim.api.types import Obj
+from sim.api.webhooks.reviews import BadReview, decoded_review
 
 ASKED: Obj = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
 FIELD = "into Go struct field AdmissionResponse.response"

@@ -49,7 +49,7 @@ def notes_of_job(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def manifests_of(plan: Plan) -> list[Mapping[str, Any]]:
-    """The manifests of a scenario: its objects, also those that run already, then those of its steps."""
+    """The manifests of a scenario: its objects, those that run already too, then its steps'."""
     manifests: list[Mapping[str, Any]] = [*plan.cluster.established, *plan.objects]
     for step in plan.steps:
         for choice in step.choices:

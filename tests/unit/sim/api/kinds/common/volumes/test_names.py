@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.api.volume_names import attachment_name, csi_volume_name, csi_volume_of
+from sim.api.kinds.common.volumes.names import attachment_name, csi_volume_name, csi_volume_of
 from sim.ident import NAMES
 
 NAMING = NAMES["kubernetes"]

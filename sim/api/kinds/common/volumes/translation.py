@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from sim.api.kinds.common.volumes.binding import MIGRATED
 from sim.api.types import Obj
-from sim.api.volumes import MIGRATED
 
 _DISKS = frozenset(field for field, moved in MIGRATED.items() if moved.handle)
 _UNSPECIFIED = "UNSPECIFIED"

@@ -1,0 +1,1 @@
+"""Metrics of the parts of an API server: admission, flows, queues, and calls of the storage."""
