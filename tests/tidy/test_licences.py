@@ -76,7 +76,7 @@ def test_licences_of_the_table_are_those_of_the_packages() -> None:
 
 
 def test_notices_of_what_a_wheel_contains_are_there() -> None:
-    charts = (ROOT / "LICENSES/charts.txt").read_text(encoding="utf-8")
+    charts = (ROOT / "sim/report/charts/notices.txt").read_text(encoding="utf-8")
     fields = (ROOT / "LICENSES/kubernetes.txt").read_text(encoding="utf-8")
     assert "University of Washington Interactive Data Lab" in charts
     assert "Mike Bostock" in charts

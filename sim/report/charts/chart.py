@@ -37,6 +37,7 @@ INK, SOFT, LINE, PAPER = "#1c2430", "#6b7684", "#d9d5cb", "#fbfaf7"
 PLACE = '<div class="chart"'  # how the place of a chart begins in a page
 _FONT = "system-ui, sans-serif"
 GLUE = Path(__file__).with_name("glue.js")
+NOTICES = Path(__file__).with_name("notices.txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +157,13 @@ def _converter() -> Any:
 
 @lru_cache(maxsize=1)
 def page_scripts() -> str:
-    """What follows the charts in a page: the scripts, and the few lines that let them draw."""
+    """What follows the charts in a page: the scripts with the notices of their licences as a
+    comment, and the few lines that let them draw.
+    """
     look = json.dumps(config("$ink", "$soft", "$line"), separators=(",", ":"))
     return (
         '<noscript><p class="soft">The charts are drawn by scripts, which are switched off here.</p></noscript>'
+        f"<!--\n{NOTICES.read_text(encoding='utf-8')}-->"
         f'<script type="text/plain" class="orrery-scripts">{packed_scripts()}</script>'
         f'<script type="application/json" class="orrery-look">{look}</script>'
         f"<script>{GLUE.read_text(encoding='utf-8')}</script>"

@@ -14,7 +14,7 @@ import pytest
 
 from sim.errors import InputError
 from sim.report.charts import scripts
-from sim.report.charts.chart import AXIS, EDGE, Chart, in_notebook, stacked
+from sim.report.charts.chart import AXIS, EDGE, NOTICES, Chart, in_notebook, page_scripts, stacked
 from sim.report.charts.distribution import Pair, histogram_chart, pairs_chart
 from sim.report.charts.run import run_chart
 from sim.report.charts.setting import Line, Place, setting_chart
@@ -61,6 +61,14 @@ def test_page_with_charts_carries_the_scripts_once_and_no_address() -> None:
     assert text.count('class="orrery-scripts"') == 1 and "</script>" not in json.dumps(charts()[1].name)
     assert not re.search("(src|href)=", text) and "fetch(" not in text
     assert "orrery-scripts" not in page("t", "", {}, table(("a",), [["1"]]))
+
+
+def test_page_with_scripts_holds_their_notices_as_one_comment() -> None:
+    comment, closed, rest = page_scripts().partition("<!--")[2].partition("-->")
+    assert closed and "orrery-scripts" in rest and "-->" not in NOTICES.read_text(encoding="utf-8")
+    assert (
+        "University of Washington Interactive Data Lab" in comment and "Copyright (c) 2017, Vega" in comment
+    )
 
 
 def test_packed_scripts_hold_vega_embed() -> None:
