@@ -130,3 +130,81 @@ def test_an_expectation_may_be_over_many_runs_only() -> None:
         made(never="nodes are ready", over={"p99": "<= 4s"})
     with pytest.raises(ValueError, match="does not know 'like'"):
         made(never="nodes are ready", over={"like": {"file": "a.csv", "values": [1.0]}})
+
+
+@pytest.mark.parametrize(
+    ("bound", "values", "ok"),
+    [
+        ([2, 4], [[2.0]], True),
+        ([2, 4], [[4.0]], True),
+        ([2, 4], [[1.999]], False),
+        ([2, 4], [[4.001]], False),
+        ("<= 4", [[-9.0]], True),
+        (">= 4", [[4.0]], True),
+        (">= 4", [[3.9]], False),
+        ("<= 0", [[0.0]], True),
+        ([3, 3], [[3.0]], True),
+    ],
+)
+def test_a_bound_includes_its_ends(bound: Any, values: list[list[float]], ok: bool) -> None:
+    assert judge(parse_over({"mean": bound}, timed=False), values, 0, 1).ok is ok
+
+
+def test_what_is_measured_of_all_values() -> None:
+    given = dict.fromkeys(("min", "max", "mean", "p50"), ">= 0")
+    found = judge(parse_over(given, timed=False), [[4.0, 1.0], [3.0]], 0, 2)
+    assert found.measured == "min 1, max 4, mean 2.66667, p50 3"
+    missing = judge(parse_over(given, timed=False), [[4.0], [1.0], []], 1, 2)
+    assert missing.measured == "min 1, max never, mean never, p50 4"
+    assert missing.ok is False
+    nothing = judge(parse_over({"min": ">= 0"}, timed=False), [[]], 0, 0)
+    assert (nothing.ok, nothing.measured) == (False, "min never")
+
+
+@pytest.mark.parametrize(
+    ("runs", "seeds", "text"),
+    [
+        (0, 1, "0 seed is too few"),
+        (1, 2, "1 seed is too few"),
+        (2, 3, "2 seeds are too few"),
+        (2, 2, "mean 1"),
+    ],
+)
+def test_as_many_runs_as_seeds_are_judged(runs: int, seeds: int, text: str) -> None:
+    bounds = parse_over({"mean": "<= 1", "seeds": seeds}, timed=False)
+    assert judge(bounds, [[1.0]] * runs, 0, 0).measured == text
+    assert bounds.wanted == ("mean <= 1 over seeds" if seeds == 1 else f"mean <= 1 over {seeds} seeds")
+
+
+@pytest.mark.parametrize("seeds", [True, 1.5, "3", -1])
+def test_seeds_are_a_whole_number(seeds: Any) -> None:
+    with pytest.raises(ValueError, match="'over: seeds' is a whole number from 1"):
+        parse_over({"mean": "<= 1", "seeds": seeds}, timed=False)
+
+
+@pytest.mark.parametrize("level", [1, "100%", -1])
+def test_a_level_lies_below_one(level: Any) -> None:
+    with pytest.raises(ValueError, match="is a share between 0 and 1"):
+        like([1.0], level=level)
+
+
+@pytest.mark.parametrize("value", [3, None, [1], [1, 2, 3], "1", {"a": 1, "b": 2}])
+def test_a_bound_of_another_form_is_refused(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"is \[FROM, TO\]"):
+        parse_over({"mean": value}, timed=False)
+
+
+def test_shares_from_none_to_all_are_asked_for() -> None:
+    for bound in ("<= 100%", ">= 100%", "<= 0", [0, 1]):
+        bounds = parse_over({"share": bound}, timed=True)
+        assert bounds.shares
+    assert not parse_over({"mean": "<= 1s"}, timed=True).shares
+    assert judge(parse_over({"share": ">= 50%"}, timed=True), [[], []], 0, held=1).measured == "share 50%"
+
+
+def test_samples_from_elsewhere_alone_are_a_bound() -> None:
+    given = {"like": {"file": "a.csv", "values": [1.0, 2.0]}}
+    bounds = parse_over(given, timed=True)
+    assert (bounds.wanted, bounds.bounds) == ("as a.csv (p >= 0.01) over seeds", ())
+    assert judge(bounds, [[1.0]], 0, 1).ok is None
+    assert judge(bounds, [[]], 0, 0).measured == "D 1.000, p 0.000"
