@@ -147,6 +147,25 @@ def test_node_creates_tokens_for_accounts_of_its_pods() -> None:
         (get("persistentvolumeclaims", "c", subresource="x"), "cannot get subresource"),
         (get("persistentvolumeclaims", "c", subresource="status"), "can only get/update/patch this type"),
         (get("serviceaccounts", "sa"), "can only create tokens for individual service accounts"),
+        (
+            get("serviceaccounts", "", "create", subresource="token"),
+            "can only create tokens for individual service accounts",
+        ),
+        (
+            get("serviceaccounts", "sa", "get", subresource="token"),
+            "can only create tokens for individual service accounts",
+        ),
+        (
+            get("persistentvolumeclaims", "c", "delete", subresource="status"),
+            "can only get/update/patch this type",
+        ),
+        (get("persistentvolumeclaims", "c", "update", subresource="status"), UNRELATED),
+        (get("secrets", "s", "list"), UNRELATED),
+        (get("secrets", "s", "watch"), UNRELATED),
+        (
+            get("leases", "n1", "watch", group=N.group("coordination"), namespace="kube-node-lease"),
+            "can only get, create, update, patch, or delete a node lease",
+        ),
         (get("serviceaccounts", "sa", "create"), "can only create token subresource of serviceaccount"),
         (
             get("leases", "n1", "list", group=N.group("coordination"), namespace="kube-node-lease"),
@@ -203,3 +222,17 @@ def test_user_is_a_node_by_name_and_group() -> None:
     assert judge.user_rules(NODE, "ns").errors == ("node authorizer does not support user rule resolution",)
     assert judge.user_rules(NODE, "ns").incomplete
     assert not judge.user_rules(UserInfo("a"), "ns").incomplete
+
+
+def test_standing_says_if_a_user_is_a_node_with_a_name() -> None:
+    judge, _ = authorizer()
+    users = (NODE, OTHER, UserInfo("system:node:", (N.group_nodes,)), UserInfo("a"))
+    assert [judge.standing(user, "ns") for user in users] == [True, True, "", None]
+
+
+def test_one_of_the_rules_of_all_nodes_is_enough() -> None:
+    graph = NodeGraph(N)
+    judge = NodeAuthorizer(N, lambda: graph, (*RULES, Rule(("get",), ("",), ("services",))))
+    for resource in ("pods", "services"):
+        assert judge.authorize(NODE, get(resource, "x")) == ALLOW
+    assert judge.authorize(NODE, get("endpoints", "x")) == NO_OPINION

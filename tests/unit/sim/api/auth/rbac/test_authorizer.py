@@ -145,3 +145,53 @@ def test_rules_for_lists_cluster_rules_first_and_absent_roles() -> None:
     assert errors == ['role.rbac.authorization.k8s.io "gone" not found']
     _, errors = RbacAuthorizer(NAMES_USED, source, stored=True).rules_for(ALICE, "ns")
     assert errors == ['roles.rbac.authorization.k8s.io "gone" not found']
+
+
+def test_a_book_counts_its_changes_and_lists_bindings_by_name() -> None:
+    source = RoleBook()
+    assert (source.generation, source.bindings("ns"), source.role("", "r")) == (0, [], None)
+    source.put(CLUSTER_ROLES, READER)
+    for name in ("b", "a"):
+        source.put(ROLE_BINDINGS, binding(name, "reader", namespace="ns"))
+    assert source.generation == 3
+    assert [each["metadata"]["name"] for each in source.bindings("ns")] == ["a", "b"]
+    assert source.role("", "reader") is READER
+    source.remove(ROLE_BINDINGS, "ns", "a")
+    source.remove(ROLE_BINDINGS, "none", "a")
+    source.remove(CLUSTER_ROLES, "", "reader")
+    source.remove(ROLES, "ns", "none")
+    assert source.generation == 7
+    assert [each["metadata"]["name"] for each in source.bindings("ns")] == ["b"]
+    assert source.role("", "reader") is None
+
+
+def test_subjects_match_by_kind_and_name() -> None:
+    odd = [{"kind": "Robot", "name": "alice"}, {"name": "alice"}, {"kind": "Group", "name": "alice"}]
+    bound = [binding("b", "reader", *odd), {**binding("c", "reader"), "subjects": None}]
+    assert judged(book(clusterroles=[READER], clusterrolebindings=bound), ALICE) == NO_OPINION
+    late = binding("b", "reader", *odd, group("system:authenticated"), user("alice"), group("dev"))
+    reason = judged(book(clusterroles=[READER], clusterrolebindings=[late]), ALICE).reason
+    assert reason.endswith('to Group "system:authenticated"')
+
+
+def test_absent_roles_are_named_as_they_were_read() -> None:
+    local = binding("b", "gone", user("alice"), namespace="ns", kind="Role")
+    source = book(rolebindings=[local], clusterrolebindings=[binding("c", "lost", user("alice"))])
+    for stored, plural in ((False, ""), (True, "s")):
+        _, errors = RbacAuthorizer(NAMES_USED, source, stored).rules_for(ALICE, "ns")
+        assert errors == [
+            f'clusterrole{plural}.rbac.authorization.k8s.io "lost" not found',
+            f'role{plural}.rbac.authorization.k8s.io "gone" not found',
+        ]
+    assert "clusterrole.rbac" in RbacAuthorizer(NAMES_USED, source).rules_for(ALICE, "")[1][0]
+
+
+def test_the_first_binding_with_a_role_that_allows_is_the_reason() -> None:
+    named = role("named", rule("get", "pods", names="b"))
+    bindings = [
+        binding("a", "named", user("alice")), binding("b", "reader", group("dev")), binding("c", "reader", user("alice")),
+    ]  # fmt: skip
+    source = book(clusterroles=[READER, named], clusterrolebindings=bindings)
+    assert judged(source, ALICE).reason.startswith('RBAC: allowed by ClusterRoleBinding "b"')
+    other = AccessAttributes("get", resource="pods", namespace="ns", name="b")
+    assert judged(source, ALICE, other).reason.startswith('RBAC: allowed by ClusterRoleBinding "a"')

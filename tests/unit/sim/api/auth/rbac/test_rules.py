@@ -5,7 +5,19 @@ from __future__ import annotations
 import pytest
 
 from sim.api.auth.attributes import AccessAttributes
-from sim.api.auth.rbac.rules import EVERYTHING, allows, review_rules, rules_of, texts_of, uncovered
+from sim.api.auth.rbac.rules import (
+    EVERYTHING,
+    Rule,
+    allows,
+    allows_any_name,
+    broken_down,
+    compacted,
+    review_rules,
+    rule_text,
+    rules_of,
+    texts_of,
+    uncovered,
+)
 from sim.api.types import Obj
 from tests.unit.sim.api.auth.rbac.builders import role, rule
 
@@ -112,3 +124,84 @@ def test_rule_without_groups_has_no_parts() -> None:
 def test_review_lists_resource_rules_and_path_rules() -> None:
     given = role("r", rule("get", "pods", names="a"), rule("get", urls="/x"))
     assert review_rules(rules_of(given)) == ([given["rules"][0]], [given["rules"][1]])
+
+
+def test_a_role_may_have_no_rules_and_a_rule_no_fields() -> None:
+    assert rules_of({}) == rules_of({"rules": None}) == ()
+    assert rules_of({"rules": [{"verbs": ["get"], "resources": None}]}) == (Rule(("get",)),)
+
+
+def test_a_rule_for_names_allows_the_request_for_some_name() -> None:
+    (named,) = rules_of(role("r", rule("get", "pods", names="a")))
+    asked = AccessAttributes("get", resource="pods", name="b")
+    assert allows_any_name(named, asked)
+    assert not allows(named, asked)
+    assert allows(named, AccessAttributes("get", resource="pods", name="a"))
+    (urls,) = rules_of(role("r", {**rule("get", urls="/x"), "resourceNames": ["a"]}))
+    assert allows(urls, AccessAttributes("get", path="/x"))
+
+
+@pytest.mark.parametrize(
+    ("owned", "wanted", "is_covered"),
+    [
+        (rule("get", "pods/log"), rule("get", "pods/log"), True),
+        (rule("get", "*/log"), rule("get", "pods/log"), True),
+        (rule("get", "*/log"), rule("get", "pods"), False),
+        (rule("get", "*/"), rule("get", "pods"), False),
+        (rule("*", "*"), rule("get", "pods/log"), True),
+        (rule("get", "pods"), rule("*", "pods"), False),
+        (rule("get", "pods", groups=["*"]), rule("get", "pods", groups=["apps"]), True),
+        (rule("get", "pods", groups=["apps"]), rule("get", "pods"), False),
+        (rule("get", urls="/x"), rule("get", urls="/x"), True),
+        (rule("get", urls="/x"), rule("get", urls="/y"), False),
+        (rule("get", "pods"), rule("get", urls="/y"), False),
+        (rule("get", "pods", names="a b"), rule("get", "pods", names="a"), True),
+        (rule("get", "pods", names="a"), rule("get", "pods", names="b"), False),
+        (rule("get", "pods", names="a"), rule("get", "pods"), False),
+        (rule("get", "pods"), rule("get", "pods", names="a"), True),
+    ],
+)
+def test_a_part_is_covered_by_verb_group_resource_name_and_path(
+    owned: Obj, wanted: Obj, is_covered: bool
+) -> None:
+    assert (missing(owned, wanted) == []) is is_covered
+
+
+def test_a_rule_is_broken_down_into_its_parts() -> None:
+    parts = list(broken_down(Rule(("get", "list"), ("", "g"), ("pods",), ("a",))))
+    assert parts == [
+        Rule((verb,), (group,), ("pods",), ("a",)) for group in ("", "g") for verb in ("get", "list")
+    ]
+    assert list(broken_down(Rule(("get",), ("",), ("pods",)))) == [Rule(("get",), ("",), ("pods",))]
+    assert list(broken_down(Rule(("get", "put"), urls=("/x",)))) == [
+        Rule(("get",), urls=("/x",)), Rule(("put",), urls=("/x",)),
+    ]  # fmt: skip
+
+
+def test_rules_for_one_resource_without_names_are_merged() -> None:
+    get, see = Rule(("get",), ("",), ("pods",)), Rule(("list",), ("",), ("pods",))
+    assert compacted([get, see]) == [Rule(("get", "list"), ("",), ("pods",))]
+    alone = [
+        Rule(("get",), ("",), ("pods",), ("a",)),
+        Rule(("get",), ("", "g"), ("pods",)),
+        Rule(("get",), ("",), ("pods", "services")),
+        Rule(("get",), urls=("/x",)),
+        Rule(("get",), ("",)),
+        Rule(("get",)),
+    ]
+    assert compacted([*alone, get, *alone]) == [*alone, *alone, get]
+    assert rule_text(Rule(("get",), urls=("/x",))) == '{NonResourceURLs:["/x"], Verbs:["get"]}'
+
+
+def test_a_review_leaves_out_what_a_rule_does_not_have() -> None:
+    rules = (
+        Rule(("get",), ("",), ("pods",)),
+        Rule(("get",), (), ("pods",), ("a",)),
+        Rule(("get",), urls=("/x",)),
+    )
+    resources, paths = review_rules(rules)
+    assert resources == [
+        {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]},
+        {"verbs": ["get"], "resources": ["pods"], "resourceNames": ["a"]},
+    ]
+    assert paths == [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]
