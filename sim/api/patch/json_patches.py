@@ -275,6 +275,7 @@ def _apply(document: Json, operation: Obj) -> Json:
     moved = _source(document, operation)
     if op == "move":
         document = _change(document, operation["from"], _remove, None)
+        moved = _copied(moved)
     else:
         document = _change(document, path, _leave, None)
         moved = _copied(_source(document, operation))

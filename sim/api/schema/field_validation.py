@@ -375,6 +375,7 @@ class _Walk:
 
     def _bytes(self, value: Json, field: str) -> Any:
         if isinstance(value, list):
+            value = [0 if item is None else item for item in value]
             for item in value:
                 if isinstance(item, bool) or not isinstance(item, int) or not 0 <= item < 256:
                     raise self._wrong(item, field, "uint8")

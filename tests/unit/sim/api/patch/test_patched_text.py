@@ -73,6 +73,8 @@ def test_a_copy_of_a_map_that_an_operation_has_passed_is_in_order_of_its_keys() 
         {"op": "copy", "from": container, "path": "/spec/nodeName"},
     ]
     assert '"nodeName":{"image":"i","imagePullPolicy":"Always","name":"c"}' in patched_text(SOURCE, passed)
+    moved = [passed[0], {**passed[1], "op": "move"}]
+    assert '"nodeName":{"image":"i","imagePullPolicy":"Always","name":"c"}' in patched_text(SOURCE, moved)
     unread = [{"op": "copy", "from": container, "path": "/spec/nodeName"}]
     assert '"nodeName":{"name":"c","imagePullPolicy":"Always"}' in patched_text(SOURCE, unread)
     into_itself = [{"op": "copy", "from": container, "path": f"{container}/z"}]

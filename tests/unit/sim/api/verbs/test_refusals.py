@@ -121,6 +121,11 @@ def test_empty_keys_of_a_driver_are_shown_otherwise_than_none(keys: Any, shown: 
     assert f"TopologyKeys:{shown}, " in api.ask("PATCH", f"{path}/n", patch, MERGE).message
 
 
+def test_bytes_may_be_a_list_of_numbers_and_nulls() -> None:
+    reply = Api().ask("POST", f"{CORE}/secrets", {"metadata": {"name": "s"}, "data": {"k": [97, None]}})
+    assert reply.obj["data"] == {"k": "YQA="}
+
+
 def test_amount_of_a_rolling_update_is_shown_as_a_struct() -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": POD}
     spec = {
