@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from sim.api import status
 from sim.api.store import Answer, Op
 from sim.api.types import Json, Obj, Reply
 
@@ -66,10 +67,10 @@ def internal(text: str) -> Refusal:
 
 def method_not_allowed() -> Refusal:
     """The refusal of a verb that the resource does not support."""
-    text = "the server does not allow this method on the requested resource"
+    text = status.GENERIC[405]
     return Refusal(405, "MethodNotAllowed", text, {})
 
 
 def no_such_resource() -> Refusal:
     """The refusal of a path that no resource has."""
-    return Refusal(404, "NotFound", "the server could not find the requested resource", {})
+    return Refusal(404, "NotFound", status.GENERIC[404], {})

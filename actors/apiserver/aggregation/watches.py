@@ -20,7 +20,6 @@ import msgspec
 
 from sim.api import status
 from sim.api.aggregation.listed_watch import ListedWatch
-from sim.api.aggregation.requests import UNAVAILABLE
 from sim.api.store import Item
 from sim.api.types import Reply, Request
 from sim.kernel import Context
@@ -81,7 +80,9 @@ class AggregatedWatches:
 
         def arrived(reply: Reply) -> None:
             if reply.items is None:
-                respond(Reply(503, body=status.service_unavailable(UNAVAILABLE)) if reply.ok else reply)
+                respond(
+                    Reply(503, body=status.service_unavailable(status.GENERIC[503])) if reply.ok else reply
+                )
                 return
             number = self._number = self._number + 1
             watch = ListedWatch(self._listed.get(_key(request), ()), lambda: self._close(number))

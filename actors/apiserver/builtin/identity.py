@@ -26,6 +26,7 @@ from sim.api.generated_names import new_uid
 from sim.api.kinds.apiserverinternal.encodings import Encoding, encodings, registered
 from sim.api.objects import labels_of
 from sim.api.refusals import Refusal
+from sim.api.status import GENERIC
 from sim.api.store import Page, Range
 from sim.api.types import Obj, Reply, Request, Verb
 from sim.kernel import Context
@@ -113,7 +114,7 @@ class Identity:
         """Write what this server stores of one resource; `done` gets the reply that decides."""
         name, server = encoding.name, self._server
         if server.scheme.find(self._names.group("internal.apiserver"), "v1alpha1", VERSIONS) is None:
-            text = "the server could not find the requested resource"
+            text = GENERIC[404]
             done(
                 Reply(
                     404,

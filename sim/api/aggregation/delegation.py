@@ -15,6 +15,7 @@ from string import ascii_letters, digits
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+from sim.api import status
 from sim.api.crd.versions import version_order
 from sim.api.types import Obj, UserInfo
 
@@ -258,6 +259,6 @@ def discovery_failure(names: Sequence[str]) -> str:
 
     names: group versions
     """
-    problem = "the server is currently unable to handle the request"
+    problem = status.GENERIC[503]
     listed = ", ".join(f"{name}: {problem}" for name in sorted(names))
     return f"unable to retrieve the complete list of server APIs: {listed}"

@@ -23,7 +23,6 @@ from sim.api import status
 from sim.api.aggregation.delegation import Delegated, Forwarded, version_rank
 from sim.api.schema.field_schemas import META, schema_of
 from sim.api.schema.field_validation import DecodeError, conform
-from sim.api.schema.json_text import go_quote
 from sim.api.schema.kind import Kind
 from sim.api.schema.resource import Resource
 from sim.api.store import Item
@@ -37,28 +36,19 @@ METHODS: Mapping[str, str] = {
     "delete": "DELETE",
     "deletecollection": "DELETE",
 }
-UNAVAILABLE = "the server is currently unable to handle the request"
-_NO_MORE = "but did not return more information"
-_REFUSALS: Mapping[int, tuple[str, str]] = {
-    400: ("BadRequest", "the server rejected our request for an unknown reason"),
-    401: ("Unauthorized", "the server has asked for the client to provide credentials"),
-    403: ("Forbidden", ""),
-    404: ("NotFound", "the server could not find the requested resource"),
-    405: ("MethodNotAllowed", "the server does not allow this method on the requested resource"),
-    406: ("NotAcceptable", ""),
-    409: ("Conflict", "the server reported a conflict"),
-    415: ("UnsupportedMediaType", ""),
-    422: ("Invalid", "the server rejected our request due to an error in our request"),
-    429: (
-        "TooManyRequests",
-        "the server has received too many requests and has asked us to try again later",
-    ),
-    503: ("ServiceUnavailable", UNAVAILABLE),
-    504: (
-        "Timeout",
-        "the server was unable to return a response in the time allotted, but may still be processing "
-        "the request",
-    ),
+_REASONS: Mapping[int, str] = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    409: "Conflict",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+    504: "Timeout",
 }
 
 
@@ -133,16 +123,13 @@ def _item(obj: Obj) -> Item:
 def refusal_of(request: Request, code: int, body: bytes) -> Obj:
     """The Status that a client makes of an answer that has none."""
     text = body.decode("utf-8", "replace").strip() or "unknown"
-    reason, message = _REFUSALS.get(
-        code, ("Unknown", f"the server responded with the status code {code} {_NO_MORE}")
-    )
+    reason, message = _REASONS.get(code, "Unknown"), status.generic(code, text)
     if code == 409 and request.verb == "create":
         reason = "AlreadyExists"
     elif code in (403, 406, 415):
         message = text
-    elif code >= 500 and code not in _REFUSALS:
+    elif code >= 500 and code not in _REASONS:
         reason = "InternalError"
-        message = f"an error on the server ({go_quote(text)}) has prevented the request from succeeding"
     resource = f"{request.resource}.{request.group}" if request.group else request.resource
     words = METHODS.get(request.verb, "GET").lower(), resource, request.name
     if request.resource:

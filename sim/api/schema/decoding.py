@@ -20,9 +20,9 @@ from sim.api.schema.field_validation import (
     Sent,
     conform,
     conform_noting_sent,
-    go_kind,
+    head_problem,
 )
-from sim.api.schema.json_text import VERSION_AND_KIND, parse_noting_twice, summarize
+from sim.api.schema.json_text import parse_noting_twice, summarize, unread_head
 from sim.api.schema.resource import Resource
 from sim.api.types import Json, Obj
 from sim.ident import NAMES
@@ -87,9 +87,7 @@ def decode(
         try:
             value = parse_noting_twice(text, exact=True)
         except ValueError as error:
-            raise _unrecognized(
-                resource, f"couldn't get version/kind; json parse error: {error}", text
-            ) from None
+            raise _unrecognized(resource, unread_head(str(error)), text) from None
     value = _typed(resource, value, shown, directive)
     obj, problems, sent = conform_noting_sent(resource.schema, value, resource.kind)
     cannot = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
@@ -125,14 +123,8 @@ def _typed(resource: Resource, value: Json, text: str, directive: str) -> Obj:
     """
     if value is None:
         value = {}
-    if not isinstance(value, dict):
-        why = f"json: cannot unmarshal {go_kind(value)} into Go value of type {VERSION_AND_KIND}"
-        raise _unrecognized(resource, f"couldn't get version/kind; json parse error: {why}", text)
-    for field in ("apiVersion", "kind"):
-        given = value.get(field)
-        if given is not None and not isinstance(given, str):
-            why = f"json: cannot unmarshal {go_kind(given)} into Go struct field .{field} of type string"
-            raise _unrecognized(resource, f"couldn't get version/kind; json parse error: {why}", text)
+    if problem := head_problem(value):
+        raise _unrecognized(resource, problem, text)
     version, kind = value.get("apiVersion") or resource.api_version, value.get("kind") or resource.kind
     if version.startswith("/"):  # Quirk: the core group may be written as an empty name
         version = version.removeprefix("/")
@@ -186,11 +178,8 @@ def other_kind(resource: Resource, value: Obj) -> str:
     """Why the text of an object cannot be read as the resource's kind, by its version and kind; ""
     if it can (apimachinery pkg/runtime/serializer/{json,versioning}).
     """
-    for field in ("apiVersion", "kind"):
-        given = value.get(field)
-        if given is not None and not isinstance(given, str):
-            why = f"json: cannot unmarshal {go_kind(given)} into Go struct field .{field} of type string"
-            return f"couldn't get version/kind; json parse error: {why}"
+    if problem := head_problem(value):
+        return problem
     version, kind = value.get("apiVersion") or resource.api_version, value.get("kind") or resource.kind
     version = version.removeprefix("/")
     if version == resource.api_version and kind == resource.kind:

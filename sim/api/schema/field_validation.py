@@ -31,11 +31,13 @@ from sim.api.schema.field_schemas import (
     schema_of,
 )
 from sim.api.schema.json_text import (
+    VERSION_AND_KIND,
     Fraction,
     Twice,
     as_converted,
     duplicates,
     go_quote,
+    unread_head,
 )
 from sim.api.schema.times import is_no_time, read_time
 from sim.api.types import Json, Obj
@@ -154,6 +156,23 @@ def go_kind(value: Json) -> str:
     if isinstance(value, list):
         return "array"
     return "object" if isinstance(value, dict) else "number"
+
+
+def head_problem(value: Json) -> str:
+    """Why the version and kind of a body cannot be read, which is done first; "" if they can.
+
+    Mirrors  apimachinery v1.25 pkg/runtime/serializer/json/meta.go.
+    """
+    if not isinstance(value, dict):
+        return unread_head(
+            f"json: cannot unmarshal {go_kind(value)} into Go value of type {VERSION_AND_KIND}"
+        )
+    for field in ("apiVersion", "kind"):
+        given = value.get(field)
+        if given is not None and not isinstance(given, str):
+            what = f"{go_kind(given)} into Go struct field .{field} of type string"
+            return unread_head(f"json: cannot unmarshal {what}")
+    return ""
 
 
 _GO_SCALARS = {

@@ -24,6 +24,13 @@ GO_DEPTH_MAX = 10_000  # scanner.go: maxNestingDepth
 VERSION_AND_KIND = (
     r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 )
+
+
+def unread_head(why: str) -> str:
+    """The error of a body of which version and kind cannot be read."""
+    return f"couldn't get version/kind; json parse error: {why}"
+
+
 SUMMARY_BYTES = 30  # create.go: summarizeData(body, 30)
 
 

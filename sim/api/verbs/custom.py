@@ -28,7 +28,7 @@ from sim.api.types import Json, Obj, Reply
 from sim.api.verbs.body import subresource_kind
 from sim.api.verbs.call import Call, any_of, check_name, found, read_patch
 from sim.api.verbs.scale import patched_scale, scale_body
-from sim.api.verbs.single import Record, registry_key, unsupported_patch, update_object
+from sim.api.verbs.single import Record, precondition_failed, unsupported_patch, update_object
 
 _SCALE_TYPE = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:100"'
 
@@ -108,10 +108,7 @@ def write_scale(call: Call) -> Steps:
         replicas = _count(any_of(scale.get("spec")).get("replicas"))
         given, stored = any_of(scale.get("metadata")).get("uid"), item.obj["metadata"]["uid"]
         if given and given != stored and call.request.verb == "update":
-            raise call.conflict(
-                f"StorageError: invalid object, Code: 4, Key: {registry_key(call)}, ResourceVersion: 0, "
-                f"AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {stored}"
-            )
+            raise call.conflict(precondition_failed(call, given, stored))
         return _with(item.obj, _names(call), replicas)
 
     call.subresource = ""  # the object's own strategy runs, so the generation increases

@@ -19,7 +19,7 @@ from sim.api.refusals import Refusal, bad_request
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.decoding import lines_of
 from sim.api.schema.field_validation import IGNORE, STRICT
-from sim.api.schema.json_text import VERSION_AND_KIND, parse_noting_twice, summarize
+from sim.api.schema.json_text import parse_noting_twice, summarize, unread_head
 from sim.api.types import Json, Obj
 from sim.api.verbs.call import Call
 
@@ -33,9 +33,7 @@ def decode(call: Call, resource: CustomResource) -> Obj:
         try:
             value = parse_noting_twice(raw.decode("utf-8", "replace"))
         except ValueError as error:
-            raise _unrecognized(
-                resource, f"couldn't get version/kind; json parse error: {error}", raw
-            ) from None
+            raise _unrecognized(resource, unread_head(str(error)), raw) from None
     shown = msgspec.json.encode(value) if raw is None else raw
     value = _headed(resource, value, shown)
     try:
@@ -69,16 +67,8 @@ def _unrecognized(resource: CustomResource, why: str, raw: bytes) -> Refusal:
 
 def _headed(resource: CustomResource, value: Json, raw: bytes) -> Obj:
     """The body, checked to have a kind."""
-    wrong = ""
-    if value is not None and not isinstance(value, dict):
-        wrong = f"json: cannot unmarshal {fieldvalidation.go_kind(value)} into Go value of type {VERSION_AND_KIND}"
-    for field in ("apiVersion", "kind") if not wrong and value else ():
-        given = value.get(field)
-        if given is not None and not isinstance(given, str):
-            kind = fieldvalidation.go_kind(given)
-            wrong = wrong or f"json: cannot unmarshal {kind} into Go struct field .{field} of type string"
-    if wrong:
-        raise _unrecognized(resource, f"couldn't get version/kind; json parse error: {wrong}", raw)
+    if value is not None and (problem := fieldvalidation.head_problem(value)):
+        raise _unrecognized(resource, problem, raw)
     if not value or not value.get("kind"):
         whole = raw.decode("utf-8", "replace")
         raise _unrecognized(resource, f"Object 'Kind' is missing in '{whole}'", raw)

@@ -26,7 +26,7 @@ from sim.api.objects import TERMINAL, with_metadata
 from sim.api.refusals import Refusal, Steps, bad_request, internal
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.field_schemas import schema_of_kind
-from sim.api.schema.json_text import VERSION_AND_KIND
+from sim.api.schema.json_text import unread_head
 from sim.api.store import Delete, Get, Item, Put
 from sim.api.types import NOT_FOUND, Json, Obj, Reply, Request
 from sim.api.validation.errors import Errors, invalid, unsupported
@@ -114,7 +114,7 @@ def checked_options(call: Call) -> DeleteOptions:
     try:
         body = call.body()
     except ValueError as error:
-        raise internal(f"couldn't get version/kind; json parse error: {error}") from None
+        raise internal(unread_head(str(error))) from None
     if body is None and call.from_outside and call.request.body:
         body = {}  # the options of the query do not count, although the body says null
     if body is not None:
@@ -140,14 +140,8 @@ def _typed(body: Json, internal_body: bool) -> Obj:
     """
     if internal_body:
         return body  # type: ignore[no-any-return]
-    if not isinstance(body, dict):
-        what = f"{fieldvalidation.go_kind(body)} into Go value of type {VERSION_AND_KIND}"
-        raise internal(f"couldn't get version/kind; json parse error: json: cannot unmarshal {what}")
-    for field in ("apiVersion", "kind"):
-        given = body.get(field)
-        if given is not None and not isinstance(given, str):
-            what = f"{fieldvalidation.go_kind(given)} into Go struct field .{field} of type string"
-            raise internal(f"couldn't get version/kind; json parse error: json: cannot unmarshal {what}")
+    if problem := fieldvalidation.head_problem(body):
+        raise internal(problem)
     made, _ = fieldvalidation.conform(schema_of_kind("", "v1", "DeleteOptions"), body, "DeleteOptions")
     if isinstance(made, fieldvalidation.DecodeError):
         raise internal(made.message)

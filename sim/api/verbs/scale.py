@@ -34,7 +34,7 @@ from sim.api.validation.text import subdomain
 from sim.api.verbs.apply import applied_scale, is_apply
 from sim.api.verbs.body import Patched, body_kind, conform, decode, patch_body
 from sim.api.verbs.call import Call, any_of, check_name, found, parse_revision, read_patch
-from sim.api.verbs.single import Record, registry_key, update_object
+from sim.api.verbs.single import Record, precondition_failed, update_object
 
 Shown = Callable[[Obj], Obj]  # makes the Scale of an object
 
@@ -106,10 +106,7 @@ def write_scale(call: Call) -> Steps:
         uid, stored = metadata.get("uid", ""), item.obj["metadata"]["uid"]
         if uid and uid != stored:
             if call.request.verb == "update":
-                raise call.conflict(
-                    f"StorageError: invalid object, Code: 4, Key: {registry_key(call)}, ResourceVersion: 0, "
-                    f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}"
-                )
+                raise call.conflict(precondition_failed(call, uid, stored))
             resource = call.resource
             shown_as = f"{resource.plural}/scale" + (f".{resource.group}" if resource.group else "")
             text = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}"

@@ -297,7 +297,7 @@ def update(call: Call) -> Steps:
         return obj
 
     # Quirk: the uid is compared with that of an empty object first (GuaranteedUpdate).
-    absent = call.conflict(_gone(call, uid)) if uid else None
+    absent = call.conflict(precondition_failed(call, uid, "")) if uid else None
     if not uid and strategy.create_by_put and found((yield Get(call.key))) is None:
         # Quirk: the revision is ignored, and shown in a dry run.
         return (yield from create_object(call, obj if call.dry_run else _unrevised(obj)))
@@ -320,17 +320,18 @@ def _check_uid(call: Call, uid: str, item: Item) -> None:
     """Raises a conflict if a write names another UID than the stored object's."""
     stored = item.obj["metadata"].get("uid", "")
     if uid and uid != stored:
-        raise call.conflict(
-            f"StorageError: invalid object, Code: 4, Key: {registry_key(call)}, ResourceVersion: 0, "
-            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}"
-        )
+        raise call.conflict(precondition_failed(call, uid, stored))
 
 
-def _gone(call: Call, uid: str) -> str:
-    """The conflict of a write that names a UID while no object is stored."""
+def precondition_failed(call: Call, wanted: str, stored: str, what: str = "UID") -> str:
+    """The conflict of a write that names another UID or revision than that of the stored object.
+
+    stored: "" if there is no object; what: as the text names it
+    """
     return (
         f"StorageError: invalid object, Code: 4, Key: {registry_key(call)}, ResourceVersion: 0, "
-        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: "
+        f"AdditionalErrorMsg: Precondition failed: {what} in precondition: {wanted}, "
+        f"{what} in object meta: {stored}"
     )
 
 

@@ -44,7 +44,7 @@ from sim.api.verbs.delete import DeleteOptions, check_delete_options, delete_obj
 from sim.api.verbs.log import read_log
 from sim.api.verbs.review import review_access, review_rules
 from sim.api.verbs.scale import get_scale, write_scale
-from sim.api.verbs.single import as_before, get, registry_key, update, update_object
+from sim.api.verbs.single import as_before, get, precondition_failed, update, update_object
 from sim.api.verbs.token import request_token
 from sim.api.verbs.token_review import review_token
 from sim.options.features.gates import POD_DISRUPTION
@@ -111,11 +111,7 @@ def _assigned(call: Call, item: Item, binding: Obj, node: str) -> Obj:
         (revision, own["resourceVersion"], "ResourceVersion"),
     ):
         if wanted and wanted != stored:
-            raise call.conflict(
-                f"StorageError: invalid object, Code: 4, Key: {registry_key(call)}, ResourceVersion: 0, "
-                f"AdditionalErrorMsg: Precondition failed: {what} in precondition: {wanted}, "
-                f"{what} in object meta: {stored}"
-            )
+            raise call.conflict(precondition_failed(call, wanted, stored, what))
     if own.get("deletionTimestamp"):
         raise _binding_conflict(call, f"pod {name} is being deleted, cannot be assigned to a host")
     spec = pod.get("spec") or {}

@@ -16,8 +16,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from sim.api.schema.field_schemas import META, SchemaNode, schema_of
-from sim.api.schema.field_validation import DecodeError, conform, go_kind
-from sim.api.schema.json_text import VERSION_AND_KIND
+from sim.api.schema.field_validation import DecodeError, conform, head_problem
 from sim.api.types import Json, Obj
 
 VERSIONS = ("v1", "v1beta1")
@@ -43,14 +42,8 @@ def decoded_review(answer: Json, asked: Obj) -> Obj:
     asked: the review that was sent
     """
     value = {} if answer is None else answer
-    if not isinstance(value, dict):
-        why = f"json: cannot unmarshal {go_kind(value)} into Go value of type {VERSION_AND_KIND}"
-        raise BadReview(f"couldn't get version/kind; json parse error: {why}")
-    for field in ("apiVersion", "kind"):
-        given = value.get(field)
-        if given is not None and not isinstance(given, str):
-            why = f"json: cannot unmarshal {go_kind(given)} into Go struct field .{field} of type string"
-            raise BadReview(f"couldn't get version/kind; json parse error: {why}")
+    if problem := head_problem(value):
+        raise BadReview(problem)
     version, kind = value.get("apiVersion") or asked["apiVersion"], value.get("kind") or asked["kind"]
     if version.count("/") > 1:
         raise BadReview(f"unexpected GroupVersion string: {version}")
@@ -76,9 +69,8 @@ def decoded_status(answer: Json, kind: str) -> Obj:
              counts as the kind that was asked for.
     """
     value = {} if answer is None else answer
-    if not isinstance(value, dict):
-        why = f"json: cannot unmarshal {go_kind(value)} into Go value of type {VERSION_AND_KIND}"
-        raise BadReview(f"couldn't get version/kind; json parse error: {why}")
+    if problem := head_problem(value):
+        raise BadReview(problem)
     made, _ = conform(_access_review(kind), value, kind)
     if isinstance(made, DecodeError):
         raise BadReview(made.message)

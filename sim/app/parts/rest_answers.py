@@ -16,27 +16,15 @@ from collections.abc import Callable
 
 import msgspec
 
+from sim.api import status
 from sim.api.go.media_types import parse_media_type
-from sim.api.schema.json_text import go_quote, syntax_error
+from sim.api.schema.json_text import syntax_error, unread_head
 from sim.api.types import Json, Obj
 
 TEXT_MAX = 2048  # bytes of a text that the client shows
 OK, PARTIAL, SERVER_ERROR, FORBIDDEN, UNSUPPORTED = 200, 206, 500, 403, 415
 JSON = "application/json"
 LoadYaml = Callable[[bytes], Json]
-_TEXTS = {
-    400: "the server rejected our request for an unknown reason",
-    401: "the server has asked for the client to provide credentials",
-    404: "the server could not find the requested resource",
-    405: "the server does not allow this method on the requested resource",
-    406: "the server was unable to respond with a content type that the client supports",
-    409: "the server reported a conflict",
-    422: "the server rejected our request due to an error in our request",
-    429: "the server has received too many requests and has asked us to try again later",
-    503: "the server is currently unable to handle the request",
-    504: "the server was unable to return a response in the time allotted, "
-    "but may still be processing the request",
-}
 
 
 def read_answer(code: int, content_type: str, body: bytes, load_yaml: LoadYaml) -> tuple[Json, str]:
@@ -65,12 +53,7 @@ def _refused(code: int, content_type: str, body: bytes, load_yaml: LoadYaml) -> 
     said = body[:TEXT_MAX].decode(errors="replace").strip() if is_text else "unknown"
     if code in (FORBIDDEN, UNSUPPORTED):
         return said
-    known = _TEXTS.get(code)
-    if known is not None:
-        return known
-    if code >= SERVER_ERROR:
-        return f"an error on the server ({go_quote(said or 'unknown')}) has prevented the request from succeeding"
-    return f"the server responded with the status code {code} but did not return more information"
+    return status.generic(code, said or "unknown")
 
 
 def _is_failure(value: Obj) -> bool:
@@ -88,4 +71,4 @@ def _parsed(body: bytes, load_yaml: LoadYaml) -> tuple[Json, str]:
         return msgspec.json.decode(body), ""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         problem = syntax_error(body.decode(errors="replace"))
-        return None, f"couldn't get version/kind; json parse error: {problem}"
+        return None, unread_head(problem)

@@ -550,5 +550,5 @@ def failure_line(error: Exception) -> str:
 
 def _unavailable() -> Reply:
     """No API server runs, or the one that had the request has crashed."""
-    body = status.service_unavailable("the server is currently unable to handle the request")
+    body = status.service_unavailable(status.GENERIC[503])
     return Reply(503, body=body, headers={"Retry-After": "1"})

@@ -22,8 +22,8 @@ from sim.api import status
 from sim.api.go.media_types import parse_media_type
 from sim.api.patch.json_patches import OPERATIONS_MAX, too_many_operations
 from sim.api.schema.deep_json import cut
-from sim.api.schema.field_validation import go_kind
-from sim.api.schema.json_text import VERSION_AND_KIND, summarize
+from sim.api.schema.field_validation import head_problem
+from sim.api.schema.json_text import summarize, unread_head
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.wire.http.forms.negotiation import produced
@@ -80,7 +80,7 @@ def _too_deep(target: Target, raw: bytes, patch: str | None, mark: str) -> str:
     if patch is not None:
         return patch + why
     what = f"the object provided is unrecognized (must be of type {_kind(target)}): "
-    return f"{what}couldn't get version/kind; json parse error: {why} ({summarize(raw)})"
+    return f"{what}{unread_head(why)} ({summarize(raw)})"
 
 
 def _depth(raw: bytes, levels: int = 0) -> tuple[int, str]:
@@ -248,9 +248,7 @@ def _from_yaml(
     try:
         value = load_yaml(raw, twice)
         if of_object and value is not None and not isinstance(value, dict):
-            why = f"json: cannot unmarshal {go_kind(value)} into Go value of type {VERSION_AND_KIND}"
-            why = f"couldn't get version/kind; json parse error: {why}"
-            raise BadBody(status.bad_request(f"{what}{why}{shown}"))
+            raise BadBody(status.bad_request(f"{what}{head_problem(value)}{shown}"))
         return msgspec.json.encode(value, order="deterministic")  # as Go writes maps
     except YamlTooLarge:
         raise BadBody(status.too_large(TOO_MANY)) from None
