@@ -170,7 +170,7 @@ def _read_as(name: str, kind: str, value: Obj, cannot: str, directive: str) -> l
 def _foreign(resource: Resource, version: str, kind: str, registered: bool) -> str:
     if not registered:
         return f'no kind "{kind}" is registered for version "{version}" in scheme {_SCHEME}'
-    target = f"{resource.short_group or 'core'}.{resource.kind}"
+    target = f"{resource.package}.{resource.kind}"
     return f"converting ({version.rpartition('/')[2]}.{kind}) to ({target}): unknown conversion"
 
 

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from sim.api.go.base64 import corrupt_at
 from sim.api.protobuf.numbers import short_name
+from sim.api.raw_text import go_number
 from sim.api.schema.field_schemas import (
     JSON_SCHEMA,
     SchemaNode,
@@ -371,7 +372,7 @@ class _Walk:
         if node.type == "number":
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise self._wrong(value, field, "float64")
-            return float(value) if isinstance(value, Fraction) else value
+            return go_number(float(value)) if isinstance(value, float | Fraction) else value
         target = "int32" if node.type == "int-or-string" else node.format or "int64"
         bits = 31 if target == "int32" else 63
         if self.converted and node.type == "integer":

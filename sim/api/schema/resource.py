@@ -88,6 +88,11 @@ class Resource:
         """The field schema, compiled on first use, because a run touches a few kinds only."""
         return schema_of_kind(self.upstream_group, self.version, self.kind)
 
+    @property
+    def package(self) -> str:
+        """The package of upstream's internal type: events of both groups are those of the core."""
+        return "core" if self.rule == "events" else self.short_group.partition(".")[0] or "core"
+
     def subresource(self, name: str) -> Subresource | None:
         """The subresource of that name; None if there is none."""
         return next((sub for sub in self.subresources if sub.name == name), None)

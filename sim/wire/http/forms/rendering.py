@@ -206,7 +206,7 @@ def check_form(view: View, reply: Reply) -> None:
             raise NotAcceptable(status.status(406, "NotAcceptable", text))
         return  # a Status keeps its form
     kind, listing, custom = view.form.kind, reply.items is not None, view.resource.custom
-    group = (view.resource.short_group.partition(".")[0]) or "core"
+    group = view.resource.package
     if kind == PARTIAL and listing:
         found = "unstructured.UnstructuredList" if custom else f"{group}.{view.resource.list_kind}"
         text = f"you requested {PARTIAL}, but the requested object is a list (*{found})"

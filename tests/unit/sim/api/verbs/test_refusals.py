@@ -121,6 +121,24 @@ def test_empty_keys_of_a_driver_are_shown_otherwise_than_none(keys: Any, shown: 
     assert f"TopologyKeys:{shown}, " in api.ask("PATCH", f"{path}/n", patch, MERGE).message
 
 
+def test_event_of_the_newer_group_has_the_type_of_the_core() -> None:
+    path = "/apis/events.k8s.io/v1/namespaces/golden-ns/events"
+    reply = Api().ask("POST", path, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "e"}})
+    assert "converting (v1.Pod) to (core.Event): unknown conversion" in reply.message
+
+
+def test_whole_number_of_a_definition_has_no_fraction() -> None:
+    schema = {"type": "number", "multipleOf": 1e10, "maximum": 1.5}
+    version = {"name": "v1", "served": True, "storage": True}
+    version["schema"] = {"openAPIV3Schema": {"type": "object", "properties": {"a": schema}}}
+    names = {"kind": "W", "plural": "ws"}
+    spec = {"group": "a.example", "names": names, "scope": "Namespaced", "versions": [version]}
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    made = Api().ask("POST", path, {"metadata": {"name": "ws.a.example"}, "spec": spec}).obj
+    stored = made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["a"]
+    assert [repr(stored[key]) for key in ("multipleOf", "maximum")] == ["10000000000", "1.5"]
+
+
 def test_bytes_may_be_a_list_of_numbers_and_nulls() -> None:
     reply = Api().ask("POST", f"{CORE}/secrets", {"metadata": {"name": "s"}, "data": {"k": [97, None]}})
     assert reply.obj["data"] == {"k": "YQA="}
