@@ -22,11 +22,11 @@ from typing import Any
 import msgspec
 
 from sim.api.go.escapes import escaped
+from sim.api.go.printing import go_number
 from sim.api.types import Json, Obj
 
 # Fields of this type, by kind: those of the fixed kinds that are stored.
 FIELDS = {"ControllerRevision": "data"}
-_WHOLE_MAX = 1e21  # below, Go writes whole numbers without an exponent
 
 _GAPS = re.compile(rb'("(?:[^"\\]++|\\.)*+")|[ \t\r\n]++', re.DOTALL)
 
@@ -145,8 +145,3 @@ def _of_maps(value: Json) -> Json:
     if isinstance(value, list):
         return [_of_maps(below) for below in value]
     return go_number(value) if isinstance(value, float) else value
-
-
-def go_number(value: float) -> int | float:
-    """A float as Go's encoder of JSON writes it: a whole one has neither point nor exponent."""
-    return int(value) if value.is_integer() and abs(value) < _WHOLE_MAX else value

@@ -25,6 +25,7 @@ ANY = "interface {}"  # the type of a value without a type of its own
 QUANTITY, INT_OR_STRING, TIME = "resource.Quantity", "intstr.IntOrString", "v1.Time"
 LABEL_SELECTOR, STRING_MAP = "*v1.LabelSelector", "map[string]string"
 ADDRESS = "0xc000000000"
+_WHOLE_MAX = 1e21  # below, Go writes whole numbers without an exponent
 FIXED_DIGITS = 6  # a float64 with an exponent from this on is printed with it
 _NAME = "core.ResourceName"  # a string with a method String of its own
 _NO_TIME = "0001-01-01T00:00:00Z"
@@ -228,3 +229,8 @@ def time_text(value: str | None) -> str:
     moment, dot, fraction = value.removesuffix("Z").replace("T", " ").partition(".")
     fraction = fraction.rstrip("0")
     return f"{moment}{dot if fraction else ''}{fraction} +0000 UTC"
+
+
+def go_number(value: float) -> int | float:
+    """A float as Go's encoder of JSON writes it: a whole one has neither point nor exponent."""
+    return int(value) if value.is_integer() and abs(value) < _WHOLE_MAX else value

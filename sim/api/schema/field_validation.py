@@ -23,8 +23,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sim.api.go.base64 import corrupt_at
+from sim.api.go.printing import go_number
 from sim.api.protobuf.numbers import short_name
-from sim.api.raw_text import go_number
 from sim.api.schema.field_schemas import (
     JSON_SCHEMA,
     SchemaNode,

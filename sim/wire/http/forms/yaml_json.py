@@ -22,8 +22,7 @@ from typing import Any
 
 import yaml
 
-from sim.api.go.printing import ANY, go_syntax
-from sim.api.raw_text import go_number
+from sim.api.go.printing import ANY, go_number, go_syntax
 from sim.nesting import bounds_exceeded
 from sim.wire.stack import room
 
