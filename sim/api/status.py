@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from sim.api.patch.json_patches import GENERIC_REFUSAL
 from sim.api.schema.json_text import go_quote
 from sim.api.schema.resource import Resource
 
@@ -96,7 +97,7 @@ GENERIC = {
     405: "the server does not allow this method on the requested resource",
     406: "the server was unable to respond with a content type that the client supports",
     409: "the server reported a conflict",
-    422: "the server rejected our request due to an error in our request",
+    422: GENERIC_REFUSAL,
     429: "the server has received too many requests and has asked us to try again later",
     503: "the server is currently unable to handle the request",
     504: "the server was unable to return a response in the time allotted, "
