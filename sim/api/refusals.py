@@ -9,11 +9,36 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from sim.api import status
 from sim.api.store import Answer, Op
 from sim.api.types import Json, Obj, Reply
+from sim.units import go_quote
 
 Steps = Generator[Op, Answer, Reply]
+GENERIC = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    406: "the server was unable to respond with a content type that the client supports",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, "
+    "but may still be processing the request",
+}
+
+
+def generic(code: int, said: str) -> str:
+    """The text for an answer of a code that explains itself no further (NewGenericServerResponse).
+
+    said: its text, which is shown if a server has failed in another way
+    """
+    if code in GENERIC:
+        return GENERIC[code]
+    if code >= 500:
+        return f"an error on the server ({go_quote(said)}) has prevented the request from succeeding"
+    return f"the server responded with the status code {code} but did not return more information"
 
 
 class Refusal(Exception):
@@ -67,10 +92,10 @@ def internal(text: str) -> Refusal:
 
 def method_not_allowed() -> Refusal:
     """The refusal of a verb that the resource does not support."""
-    text = status.GENERIC[405]
+    text = GENERIC[405]
     return Refusal(405, "MethodNotAllowed", text, {})
 
 
 def no_such_resource() -> Refusal:
     """The refusal of a path that no resource has."""
-    return Refusal(404, "NotFound", status.GENERIC[404], {})
+    return Refusal(404, "NotFound", GENERIC[404], {})

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from sim.api.patch.json_patches import GENERIC_REFUSAL
+from sim.api.refusals import GENERIC as GENERIC
+from sim.api.refusals import generic as generic
 from sim.api.schema.json_text import go_quote
 from sim.api.schema.resource import Resource
 
@@ -90,31 +91,6 @@ def apply_conflict(conflicts: Sequence[tuple[str, str]], message: str) -> Body:
 
 
 _PATH = "(*field.Path)("
-GENERIC = {
-    400: "the server rejected our request for an unknown reason",
-    401: "the server has asked for the client to provide credentials",
-    404: "the server could not find the requested resource",
-    405: "the server does not allow this method on the requested resource",
-    406: "the server was unable to respond with a content type that the client supports",
-    409: "the server reported a conflict",
-    422: GENERIC_REFUSAL,
-    429: "the server has received too many requests and has asked us to try again later",
-    503: "the server is currently unable to handle the request",
-    504: "the server was unable to return a response in the time allotted, "
-    "but may still be processing the request",
-}
-
-
-def generic(code: int, said: str) -> str:
-    """The text for an answer of a code that explains itself no further (NewGenericServerResponse).
-
-    said: its text, which is shown if a server has failed in another way
-    """
-    if code in GENERIC:
-        return GENERIC[code]
-    if code >= 500:
-        return f"an error on the server ({go_quote(said)}) has prevented the request from succeeding"
-    return f"the server responded with the status code {code} but did not return more information"
 
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Body:

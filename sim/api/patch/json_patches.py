@@ -22,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from sim.api.refusals import GENERIC
 from sim.api.schema.field_validation import go_kind
 from sim.api.schema.json_text import GO_DEPTH_MAX, Twice
 from sim.api.types import Json, Obj
@@ -32,7 +33,7 @@ OPERATIONS_MAX = 10_000
 # pkg/server/config.go: JSONPatchMaxCopyBytes, the total of the `copy` operations of one patch.
 COPIED_MAX = 3 * 1024 * 1024
 OPERATION_US, COPIED_PER_US = 60, 20  # of processor time: an operation on a long list; bytes
-GENERIC_REFUSAL = "the server rejected our request due to an error in our request"
+GENERIC_REFUSAL = GENERIC[422]
 
 
 class PatchError(Exception):
