@@ -121,15 +121,14 @@ def _typed(resource: Resource, value: Json, text: str, directive: str) -> Obj:
 
     A body of another version or kind is first read as what it says that it is.
     """
-    if value is None:
-        value = {}
-    if problem := head_problem(value):
+    found: Obj = {} if value is None else found
+    if problem := head_problem(found):
         raise _unrecognized(resource, problem, text)
-    version, kind = value.get("apiVersion") or resource.api_version, value.get("kind") or resource.kind
+    version, kind = found.get("apiVersion") or resource.api_version, found.get("kind") or resource.kind
     if version.startswith("/"):  # Quirk: the core group may be written as an empty name
         version = version.removeprefix("/")
     if version == resource.api_version and kind == resource.kind:
-        return value
+        return found
     if version.count("/") > 1:
         raise _unrecognized(resource, f"unexpected GroupVersion string: {version}", text)
     group, _, short = version.rpartition("/")
@@ -142,7 +141,7 @@ def _typed(resource: Resource, value: Json, text: str, directive: str) -> Obj:
     name = definition_name(group, short, kind)
     if not name and kind == resource.kind and other:  # nearly the same form, in another version
         name = resource.schema.name
-    problems = _read_as(name, kind, value, cannot, noticed)
+    problems = _read_as(name, kind, found, cannot, noticed)
     if kind == resource.kind and (other or registered):
         raise DecodeError(
             f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})",

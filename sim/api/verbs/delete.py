@@ -145,7 +145,8 @@ def _typed(body: Json, internal_body: bool) -> Obj:
     made, _ = fieldvalidation.conform(schema_of_kind("", "v1", "DeleteOptions"), body, "DeleteOptions")
     if isinstance(made, fieldvalidation.DecodeError):
         raise internal(made.message)
-    return body
+    found: Obj = body
+    return found
 
 
 POLICIES = ("Foreground", "Background", "Orphan")
