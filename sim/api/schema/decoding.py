@@ -121,7 +121,7 @@ def _typed(resource: Resource, value: Json, text: str, directive: str) -> Obj:
 
     A body of another version or kind is first read as what it says that it is.
     """
-    found: Obj = {} if value is None else found
+    found: Obj = {} if value is None else value
     if problem := head_problem(found):
         raise _unrecognized(resource, problem, text)
     version, kind = found.get("apiVersion") or resource.api_version, found.get("kind") or resource.kind
