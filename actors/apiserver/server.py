@@ -452,8 +452,10 @@ class ApiServer:
             return
         waits = handlers.converts(call) or (self.webhooks.present and handlers.is_admitted(request))
         flight.large = call.large = flight.outside is not None and self.sizes.is_large(call)
-        if self.prompt and not waits and flight.large:
-            flight.steps = Straight(call, steps)
+        if self.prompt and flight.outside is not None and (waits or flight.large):
+            flight.steps = Straight(call, steps)  # a client outside gets its answer at any pace
+            if waits:
+                self.kernel.call_at(flight.until_us, self._time_out, number)
             self._advance(number, None)
         elif self.prompt and not waits:
             self._answer(number, *self._run(call, steps))

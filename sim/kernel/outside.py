@@ -6,11 +6,12 @@ of the kernel and is in the journal with its position, so that a replay takes it
 sends nothing.
 
 The deadline of a call is an instant of virtual time:
-- on a paced or paused clock, virtual time advances while a call is open, and an answer arrives at
+- on a paced clock, virtual time advances while a call is open, and an answer arrives at
   the instant that corresponds to the real clock;
 - on a clock that runs as fast as possible, virtual time rests while a call is open, so that an
   answer arrives at the instant of its call.  The sender gives up after the timeout in real time;
-  virtual time then advances, and the deadline passes.
+  virtual time then advances, and the deadline passes;
+- on a paused clock, or one that has reached its goal, the call fails when the sender gives up.
 So a late answer is always found by the virtual clock.
 
 Holds: `arrived` is called once for each call.  The state is open or closed by an operation of the
@@ -207,12 +208,13 @@ class Outside:
         done(None)
 
     def _answer(self, payload: list[Any], done: Callable[[Any], None]) -> None:
-        number, code, headers, body, failure, *took = payload  # journals before took_us have none
+        number, code, headers, body, failure, *more = payload
+        took_us, still = (*more, 0, False)[:2]  # older journals have none, or the first
         self._let_go(number)
-        # A sender that gave up leaves the call to its deadline, which is near.
-        if failure != DEADLINE_EXCEEDED:
+        # A sender that gave up leaves the call to its deadline, which is near if time passes.
+        if failure != DEADLINE_EXCEEDED or still:
             pairs = tuple((name, value) for name, value in headers)
-            self._finish(number, OutsideAnswer(code, pairs, body, failure, *took))
+            self._finish(number, OutsideAnswer(code, pairs, body, failure, took_us))
         done(None)
 
     def _late(self, number: int) -> None:

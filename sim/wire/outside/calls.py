@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import ssl
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -212,10 +212,16 @@ class OutsideSender:
     """The sender of one kernel.  `run` is its task.
 
     receivers: services by the names that requests give
+    is_still: returns True while virtual time does not pass, and so no deadline of a call
     """
 
-    def __init__(self, gate: Gate, receivers: Mapping[str, Service] = MappingProxyType({})) -> None:
-        self._gate = gate
+    def __init__(
+        self,
+        gate: Gate,
+        receivers: Mapping[str, Service] = MappingProxyType({}),
+        is_still: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._gate, self._is_still = gate, is_still
         self._exchanger = Exchanger(receivers)
         self._nursery: trio.Nursery | None = None
         self._scopes: dict[int, trio.CancelScope] = {}
@@ -256,5 +262,5 @@ class OutsideSender:
 
     def _post(self, number: int, answer: OutsideAnswer) -> None:
         pairs = [list(pair) for pair in answer.headers]
-        payload = [number, answer.code, pairs, answer.body, answer.failure, answer.took_us]
+        payload = [number, answer.code, pairs, answer.body, answer.failure, answer.took_us, self._is_still()]
         self._gate.post(ANSWERED, payload, lambda _: None)
