@@ -13,6 +13,7 @@ from __future__ import annotations
 import trio
 
 from sim.kernel import Kernel
+from sim.wire.patience import LATE_S
 
 
 class Clients:
@@ -65,10 +66,13 @@ class Clients:
             while True:
                 await self._begun.wait()
                 left_s = self._until_s - trio.current_time()
-                if left_s > 0:
-                    await trio.sleep(left_s)
-                else:
+                if left_s <= 0:
                     self._go_on()
+                    continue
+                due_s = self._until_s
+                await trio.sleep(left_s)
+                if trio.current_time() - due_s > LATE_S:  # a pause of this process, and of its clients
+                    self._until_s = trio.current_time() + self.reaction_s
         finally:
             self.reaction_s = 0.0
             self._go_on()

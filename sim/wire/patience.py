@@ -109,6 +109,16 @@ class Limit:
         else:
             self._ticker.arm(self)
 
+    def shorten(self, seconds: float) -> None:
+        """As `set`, if that is sooner than the present limit."""
+        if self._ticker.now_s() + seconds < self.due_s:
+            self.set(seconds)
+
+    @property
+    def left_s(self) -> float:
+        """The seconds that are left; 0 if it is over."""
+        return max(0.0, self.due_s - self._ticker.now_s())
+
 
 class Deadline:
     """One limit for several pieces of work, which share its seconds; the time between them counts."""
@@ -149,6 +159,10 @@ class within:  # as the functions of Trio, in lower case
     def __init__(self, seconds: float, *, shield: bool = False) -> None:
         self._limit = Limit(trio.CancelScope(shield=shield))
         self._seconds = seconds
+
+    def shorten(self, seconds: float) -> None:
+        """End it after some seconds from now, if that is sooner."""
+        self._limit.shorten(seconds)
 
     def __enter__(self) -> trio.CancelScope:
         self._limit.set(self._seconds)

@@ -174,8 +174,8 @@ class Connection:
         self._state: Phase = TRANSITIONS.start
         self._requests = _Requests()
         self._lock = trio.Lock()  # of writes
-        self._sending: trio.CancelScope | None = None
-        self._send_until = float("inf")
+        self._sending: within | None = None
+        self._ending: Limit | None = None  # of all writes, when the server ends
         self._nursery: trio.Nursery | None = None
         self._protocol: Http1 | Http2 | None = None
         self._pieces: trio.MemorySendChannel[bytes] | None = None  # for the reader of the protocol
@@ -203,6 +203,8 @@ class Connection:
         alone holds some 40 KiB.
         """
         self._limit.set(float("inf"))
+        if self._ending is not None:
+            self._ending.set(float("inf"))
         for part in (self._stream, self._protocol):
             if part is not None and part is not self._socket:
                 vars(part).clear()
@@ -231,11 +233,12 @@ class Connection:
         self._scope.cancel()
         self._socket.socket.close()
 
-    def limit_sending(self, until: float) -> None:
-        """Let writes end at an instant of Trio's clock, also those that are shielded."""
-        self._send_until = until
+    def limit_sending(self, seconds: float) -> None:
+        """Let writes end within some seconds, also those that are shielded."""
+        self._ending = Limit(trio.CancelScope())
+        self._ending.set(seconds)
         if self._sending is not None:
-            self._sending.deadline = min(self._sending.deadline, until)
+            self._sending.shorten(seconds)
 
     def _name(self) -> str:
         try:
@@ -384,13 +387,14 @@ class Connection:
         """
         view = memoryview(data)
         for begin in range(0, len(data), PIECE_BYTES):
-            with within(SEND_S, shield=True) as self._sending:
-                self._sending.deadline = self._send_until
+            left_s = SEND_S if self._ending is None else min(SEND_S, self._ending.left_s)
+            self._sending = within(left_s, shield=True)
+            with self._sending as scope:
                 try:
                     await self._stream.send_all(view[begin : begin + PIECE_BYTES])
                 except GONE:
                     self.close()
-            scope, self._sending = self._sending, None
+            self._sending = None
             if scope.cancelled_caught:
                 self.close()
             if self._state is Phase.GONE:

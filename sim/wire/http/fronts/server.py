@@ -120,10 +120,10 @@ class _Connections:
             return next(reversed(greatest.open))
         return None
 
-    def limit_sending(self, until: float) -> None:
-        """Let all writes end at an instant of Trio's clock."""
+    def limit_sending(self, seconds: float) -> None:
+        """Let all writes end within some seconds."""
         for connection in self._open:
-            connection.limit_sending(until)
+            connection.limit_sending(seconds)
 
     async def _serve(self, connection: Connection) -> None:
         try:
@@ -197,5 +197,5 @@ async def serve_at(
                         await accepting.start(accept_connections, listener, connections.take)
                     task_status.started(listeners[0].socket.getsockname()[1])
             finally:
-                connections.limit_sending(trio.current_time() + GRACE_S)
+                connections.limit_sending(GRACE_S)
                 nursery.cancel_scope.cancel()
