@@ -452,17 +452,13 @@ class ApiServer:
             return
         waits = handlers.converts(call) or (self.webhooks.present and handlers.is_admitted(request))
         flight.large = call.large = flight.outside is not None and self.sizes.is_large(call)
-        if self.prompt and flight.outside is not None and (waits or flight.large):
-            flight.steps = Straight(call, steps)  # a client outside gets its answer at any pace
-            if waits:
-                self.kernel.call_at(flight.until_us, self._time_out, number)
-            self._advance(number, None)
-        elif self.prompt and not waits:
+        if self.prompt and not (waits or flight.large):
             self._answer(number, *self._run(call, steps))
-        else:
-            flight.steps = Stepwise(handlers, caches, request, call, steps)
-            self.kernel.call_at(flight.until_us, self._time_out, number)
-            self._advance(number, None)
+            return
+        straight = self.prompt and flight.outside is not None  # it is answered at any pace
+        flight.steps = Straight(call, steps) if straight else Stepwise(handlers, caches, request, call, steps)
+        self.kernel.call_at(flight.until_us, self._time_out, number)
+        self._advance(number, None)
 
     def serve(self, request: Request) -> tuple[Reply, int] | None:
         """Serve a request now and return its reply and the delay before it is sent.

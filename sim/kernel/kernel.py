@@ -383,10 +383,6 @@ class Kernel:
         """Virtual seconds per real second."""
         return self.pace.rate
 
-    def is_still(self) -> bool:
-        """True if no virtual time passes before the rate or the goal changes."""
-        return not self.pace.rate or self.pace.goal_us <= self.now_us
-
     def step(self, count: int = 1) -> None:
         """Run `count` units of work, regardless of rate and goal: for a paused kernel."""
         self._todo += count

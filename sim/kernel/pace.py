@@ -52,6 +52,10 @@ class Pace:
         """True while real time decides how far virtual time may go."""
         return not self.rests and self.rate not in (0, math.inf)
 
+    def is_still(self, now_us: Virtual) -> bool:
+        """True if no virtual time passes before the rate or the goal changes."""
+        return not self.rate or self.goal_us <= now_us
+
     def rebase(self, now_us: Virtual) -> None:
         """Count from this instant of virtual time and the present real time."""
         self._base_us = now_us

@@ -71,7 +71,7 @@ class Clients:
                     continue
                 due_s = self._until_s
                 await trio.sleep(left_s)
-                if trio.current_time() - due_s > LATE_S:  # a pause of this process, and of its clients
+                if trio.current_time() - due_s > LATE_S:  # they were paused too
                     self._until_s = trio.current_time() + self.reaction_s
         finally:
             self.reaction_s = 0.0

@@ -276,7 +276,8 @@ async def _begin_outside(
     cluster: Cluster, nursery: trio.Nursery, service_addresses: Mapping[str, tuple[str, int]]
 ) -> None:
     """Send the cluster's calls of servers outside."""
-    sender = OutsideSender(cluster.kernel.gate, cluster.receivers, cluster.kernel.is_still)
+    kernel = cluster.kernel
+    sender = OutsideSender(kernel.gate, cluster.receivers, lambda: kernel.pace.is_still(kernel.now_us))
     await nursery.start(sender.run)
     settings = {ADDRESSES: {name: list(each) for name, each in service_addresses.items()}}
     cluster.kernel.outside.begin(sender, settings)

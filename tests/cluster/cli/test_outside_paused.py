@@ -24,7 +24,7 @@ MERGE = {"Content-Type": "application/merge-patch+json"}
 
 @asynccontextmanager
 async def client_at(pace: float) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a cluster whose time does not pass: it is paused, or not run."""
+    """A client of a cluster without passing time: it is paused, or not run."""
     async with (
         Cluster(PLAN) as cluster,
         served(cluster, None, pace, tokens=ROOT) as url,

@@ -66,9 +66,13 @@ class Gated:
         self.closed = True
 
 
+async def app(*_: Any) -> None:
+    """An application that answers nothing."""
+
+
 async def test_answer_that_is_sent_while_the_server_ends_outlives_a_pause(clock: MockClock) -> None:
     stream: Any = Gated()
-    connection = Connection(lambda *_: None, Config(), stream, lambda *_: None)  # type: ignore[arg-type,return-value]
+    connection = Connection(app, Config(), stream, lambda *_: None)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connection._write, b"answer")
         await wait_all_tasks_blocked()
@@ -82,7 +86,7 @@ async def test_answer_that_is_sent_while_the_server_ends_outlives_a_pause(clock:
 
 async def test_answer_that_is_sent_while_the_server_ends_has_a_limit() -> None:
     stream: Any = Gated()
-    connection = Connection(lambda *_: None, Config(), stream, lambda *_: None)  # type: ignore[arg-type,return-value]
+    connection = Connection(app, Config(), stream, lambda *_: None)
     connection.limit_sending(0.0)
     await connection._write(b"answer")
     assert stream.closed
@@ -106,7 +110,7 @@ async def test_handshake_of_a_websocket_outlives_a_pause(clock: MockClock) -> No
 
 
 class Closing:
-    """A WebSocket whose end its peer has to confirm."""
+    """A WebSocket that its peer has to confirm the end of."""
 
     def __init__(self) -> None:
         self.confirmed, self.ended = trio.Event(), False
