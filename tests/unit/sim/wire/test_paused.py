@@ -24,7 +24,7 @@ from sim.app.audit.webhook import END_S, Webhook
 from sim.ident import NAMES
 from sim.wire import frames, websocket
 from sim.wire.clients import Clients
-from sim.wire.http.connection import GRACE_S, Connection
+from sim.wire.http.fronts.connection import GRACE_S, Connection
 from sim.wire.sockets_server import CLOSE_S, Peer
 
 PAUSE_S = 100.0
