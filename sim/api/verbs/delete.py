@@ -320,8 +320,11 @@ def _grace_s(call: Call, options: DeleteOptions, obj: Obj) -> int | None:
 
 
 def _finalizers(call: Call, options: DeleteOptions, obj: Obj) -> list[str]:
-    """The finalizers after the propagation policy is applied."""
-    names = call.registry.names
+    """The finalizers after the propagation policy is applied.
+
+    Quirk: a namespace waits for dependents that are not orphaned (core/namespace/storage).
+    """
+    names, waits = call.registry.names, call.resource.behavior.deletion.kept_by_spec
     orphan, foreground = names.finalizer_orphan, names.finalizer_foreground
     present = obj["metadata"].get("finalizers") or []
     if not call.registry.collects:
@@ -329,7 +332,7 @@ def _finalizers(call: Call, options: DeleteOptions, obj: Obj) -> list[str]:
     default = call.resource.behavior.strategy.default_propagation
     policy = "Background" if default == "Unsupported" else options.policy
     if not policy and options.orphan_dependents is not None:
-        policy = "Orphan" if options.orphan_dependents else "Background"
+        policy = "Orphan" if options.orphan_dependents else "Foreground" if waits else "Background"
     if not policy:
         if orphan in present or foreground in present:
             return list(present)

@@ -82,8 +82,8 @@ class Clause:
 _TABULAR = ("", "scale", "status")
 
 
-# Kinds of the servers of extensions and aggregation: their storage of a status has no tables.
-_PLAIN_STATUS = ("apiservices", "customresourcedefinitions")
+# Kinds of which the status has no tables, as those of extensions and aggregation.
+_PLAIN_STATUS = ("apiservices", "customresourcedefinitions", "networkpolicies")
 
 
 def has_table(resource: Resource, subresource: str) -> bool:

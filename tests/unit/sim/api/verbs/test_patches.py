@@ -269,6 +269,15 @@ def test_dry_run_of_an_autoscaler_repeats_the_first_stored_metric() -> None:
     assert api.ask("PATCH", f"{path}/a", {}, MERGE).obj["spec"]["metrics"] == [memory]
 
 
+def test_namespace_of_which_nothing_is_orphaned_waits_for_its_dependents() -> None:
+    api, path = Api(), "/api/v1/namespaces"
+    for name, options, finalizers in (("a", {"orphanDependents": False}, True), ("b", {}, False)):
+        api.ask("POST", path, {"metadata": {"name": name}})
+        api.ask("DELETE", f"{path}/{name}", options)
+        found = api.ask("GET", f"{path}/{name}").obj["metadata"].get("finalizers")
+        assert found == (["foregroundDeletion"] if finalizers else None)
+
+
 def test_topology_that_is_dropped_counts_as_a_change_of_a_slice() -> None:
     api, path = Api(), "/apis/discovery.k8s.io/v1/namespaces/golden-ns/endpointslices"
     point = {"addresses": ["1.2.3.4"]}

@@ -90,6 +90,7 @@ def test_watch_in_yaml_is_refused_although_json_follows() -> None:
         ("apiservices", "", True),
         ("apiservices", "status", False),
         ("customresourcedefinitions", "status", False),
+        ("networkpolicies", "status", False),
         ("deployments", "status", True),
         ("tokenreviews", "", False),
     ],
