@@ -45,10 +45,10 @@ async def discover(
             manager=client.manager,
         )
         reply = await client.ask(request)
-        if not reply.ok:
+        if not reply.ok or not isinstance(reply.body, dict):  # Go's decoder takes no other value
             failing.append(each.group_version)
             continue
-        for resource in served(each, reply.obj):
+        for resource in served(each, reply.body):
             if resource.group_resource not in seen:
                 resources.append(resource)
                 if not all_versions:
