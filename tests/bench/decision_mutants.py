@@ -79,12 +79,13 @@ BESIDE = {
     "actors/scheduler/queue": ("tests/actor/test_scheduler.py",),
     "sim/api/admission/quota": ("tests/actor/controllers/test_resourcequota.py",),
     "sim/api/auth/rbac": ("tests/unit/sim/api/auth/rbac",),
+    "sim/api/fairness": ("tests/actor/apiserver/test_fairness.py", "tests/property/test_fairness.py"),
     "sim/check": ("tests/unit/sim/check",),
-    "sim/api/verbs/delete": ("tests/actor/apiserver/test_verbs.py",),
+    "sim/api/verbs/delete": ("tests/actor/apiserver/test_verbs.py", "tests/actor/apiserver/test_ending.py"),
     "sim/api/watch": ("tests/actor/apiserver/test_list_watch.py",),
     "sim/client/election": ("tests/actor/client/test_election.py",),
     "sim/client/events": ("tests/property/test_correlator.py",),
-    "sim/client/queue": ("tests/unit/sim/client",),
+    "sim/client/queue": ("tests/unit/sim/client", "tests/actor/client/test_client.py"),
 }
 # Mutants that change nothing that can be seen, by module, function and text, with the reason.
 EQUIVALENT: dict[tuple[str, str, str], str] = {
@@ -209,9 +210,10 @@ def _mistakes(
 ) -> Iterator[tuple[ast.expr, str]]:
     """Each mistake in a function: the expression, and the text that takes its place."""
     text = source.of
-    annotations = {id(part) for node in ast.walk(function) for part in _annotations(node)}
+    apart = {id(part) for node in ast.walk(function) for part in _annotations(node)}
+    apart |= {id(part) for node in function.decorator_list for part in ast.walk(node)}
     for node in ast.walk(function):
-        if id(node) in annotations:
+        if id(node) in apart:
             continue
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             operator = _SWAPPED[type(node.ops[0])]

@@ -22,6 +22,7 @@ from types import FunctionType
 from typing import Any, TextIO
 
 import pytest
+from hypothesis import settings
 
 from tests.bench.mutants import ROOT, Mutant, code_of, functions
 
@@ -159,10 +160,23 @@ class _Session:
 def install(mutant: Mutant) -> None:
     """Put a mutant in the place of its function in this process, and forget what it has answered."""
     module = import_module(mutant.file.removesuffix(".py").replace("/", "."))
-    code = code_of(compile(mutant.source, mutant.file, "exec"), mutant.qualified)
-    function_of(mutant.file, mutant.qualified).__code__ = code
+    tree = ast.parse(mutant.source)
+    function, arguments = (
+        function_of(mutant.file, mutant.qualified),
+        dict(functions(tree.body))[mutant.qualified].args,
+    )
+    function.__code__ = code_of(compile(tree, mutant.file, "exec"), mutant.qualified)
+    pairs = zip(arguments.defaults, function.__defaults__ or (), strict=True)
+    function.__defaults__ = tuple(_default(node, before) for node, before in pairs)
+    for argument, node in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if node is not None and function.__kwdefaults__:
+            function.__kwdefaults__[argument.arg] = _default(node, function.__kwdefaults__[argument.arg])
     for cached in _caches(vars(module)):
         cached.cache_clear()
+
+
+def _default(node: ast.expr, before: object) -> object:
+    return node.value if isinstance(node, ast.Constant) else before
 
 
 def _caches(names: Any) -> Iterator[Any]:
@@ -188,6 +202,8 @@ def run(mutants: Sequence[tuple[Mutant, Sequence[str]]], out: TextIO) -> int:
 
     tests = sorted({test for _, each in mutants for test in each})
     within = [test for test in tests if not any(test.startswith(f"{other}/") for other in tests)]
+    settings.register_profile("mutants", deadline=None, derandomize=True)
+    settings.load_profile("mutants")
     session = _Session(mutants, report)
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *(str(ROOT / each) for each in within)]

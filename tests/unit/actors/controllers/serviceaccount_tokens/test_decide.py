@@ -9,10 +9,15 @@ import pytest
 
 from actors.controllers.serviceaccount_tokens.decide import (
     AccountKey,
+    account_key,
     filled,
+    has_referenced_token,
+    is_token_secret,
     missing_fields,
+    new_secret,
     secret_key,
     token_owner,
+    with_reference,
     without_reference,
 )
 from sim.api.types import Obj
@@ -89,3 +94,55 @@ def test_reference_is_removed_from_the_account_of_the_secret_only(uid: str, chan
 
 def test_account_without_the_reference_is_not_changed():
     assert without_reference(ACCOUNT, secret_key(_secret(), N)) is None
+
+
+def test_a_bare_secret_is_filled_from_nothing():
+    bare = {"metadata": {"namespace": "shop", "name": "key", "uid": "s-1"}, "data": None}
+    made = filled(bare, ACCOUNT, "ca", "t", N)
+    assert made["data"] == {"ca.crt": _encoded("ca"), "namespace": _encoded("shop"), "token": _encoded("t")}
+    assert made["metadata"]["annotations"] == _secret()["metadata"]["annotations"]
+    assert secret_key(bare, N)[3:] == ("", "")
+
+
+def test_token_secrets_are_known_by_their_type():
+    assert is_token_secret(_secret(), N)
+    assert not is_token_secret({**_secret(), "type": "Opaque"}, N)
+    assert not is_token_secret({}, N)
+    assert account_key(ACCOUNT) == AccountKey("shop", "robot", "u-1")
+
+
+@pytest.mark.parametrize(
+    ("named", "secrets", "wanted"),
+    [
+        (["key"], ["key"], True),
+        (["other", "key"], ["else", "key"], True),
+        (["other"], ["key"], False),
+        (None, ["key"], False),
+        ([], [], False),
+        (["key"], [], False),
+    ],
+)
+def test_an_account_refers_to_one_of_its_tokens(named: list[str] | None, secrets: list[str], wanted: bool):
+    account = {**ACCOUNT, "secrets": named and [{"name": name} for name in named]}
+    assert has_referenced_token(account, [{"metadata": {"name": name}} for name in secrets]) is wanted
+    assert has_referenced_token(ACCOUNT, [_secret()]) is False
+
+
+def test_references_are_added_behind_those_that_there_are():
+    assert with_reference(ACCOUNT, "a")["secrets"] == [{"name": "a"}]
+    assert with_reference({**ACCOUNT, "secrets": [{"name": "b"}]}, "a")["secrets"] == [
+        {"name": "b"},
+        {"name": "a"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("authority", "keys"), [("ca", ["token", "namespace", "ca.crt"]), ("", ["token", "namespace"])]
+)
+def test_a_new_secret_holds_the_authority_if_there_is_one(authority: str, keys: list[str]):
+    made = new_secret(ACCOUNT, "robot-token-x", authority, "t", N)
+    assert list(made["data"]) == keys
+    assert made["metadata"]["name"] == "robot-token-x"
+    assert is_token_secret(made, N)
+    made["metadata"]["uid"] = "s-1"
+    assert token_owner(made, N) == account_key(ACCOUNT)

@@ -7,10 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.api.store import Change, Item
+from sim.api.watch import window as windows
 from sim.api.watch.horizon import Horizon
 from sim.api.watch.window import WINDOW_MIN, Ring, Window
 
@@ -144,3 +146,84 @@ def test_what_is_not_shown_yet_is_kept_and_goes_with_the_first_change_after_it_i
         window.add(found[299:])
     assert single.dropped_rev == many.dropped_rev > 0
     assert list(single.changes) == list(many.changes) and len(single.changes) == single.capacity
+
+
+def test_a_ring_counts_what_was_added_and_finds_what_is_left() -> None:
+    ring = Ring()
+    assert (len(ring), ring.total, list(ring)) == (0, 0, [])
+    for begin, end in ((1, 4), (4, 70), (70, 75)):
+        ring.extend([change(rev, rev * 10) for rev in range(begin, end)])
+    assert (len(ring), ring.total, ring.rev(0), ring.rev(-1)) == (74, 74, 1, 74)
+    assert ring.drop(5) == 5
+    assert (len(ring), ring.total, ring.rev(0), ring.rev(68), ring.rev(-69)) == (69, 74, 6, 74, 6)
+    assert (ring.at_us(0), ring.at_us(-1), ring.at_us(-69), ring[0].rev) == (60, 740, 60, 6)
+    assert [each.rev for each in ring.after(72)] == [73, 74]
+    assert [each.rev for each in ring.after(73)] == [74]
+    assert ring.after(74) == []
+    assert [each.rev for each in ring] == list(range(6, 75))
+    assert ring.drop(69) == 74
+    assert (len(ring), ring.total, list(ring)) == (0, 74, [])
+    ring.extend([change(75, 750)])
+    assert (len(ring), ring.total, ring.rev(0)) == (1, 75, 75)
+    ring.clear()
+    assert (len(ring), ring.total) == (0, 75)
+
+
+def test_a_ring_keeps_pieces_of_so_many_changes_together() -> None:
+    ring = Ring()
+    for rev in range(130):
+        ring.extend([change(rev, rev)])
+    assert [len(piece) for piece in ring._pieces] == [64, 64, 2]
+    ring.extend((change(130, 130),))
+    assert [len(piece) for piece in ring._pieces] == [64, 64, 2, 1]
+
+
+def filled(span_us: int, count: int = WINDOW_MIN) -> Window:
+    """A full window of events at equal distances, over a time."""
+    window = Window(0)
+    for n in range(count):
+        window.add([change(n + 1, n * span_us // count)])
+    return window
+
+
+@pytest.mark.parametrize(
+    ("at_us", "capacity", "dropped"),
+    [(75 * S - 1, 200, 0), (75 * S, 100, 1), (75 * S + 1, 100, 1)],
+)
+def test_a_window_grows_if_its_events_are_younger_than_seventy_five_seconds(
+    at_us: int, capacity: int, dropped: int
+) -> None:
+    for size in (1, 3):
+        window = filled(0)
+        window.add([change(101 + n, at_us) for n in range(size)])
+        assert (window.capacity, window.dropped_rev) == (capacity, dropped * size)
+        assert window.oldest == dropped * size
+
+
+@pytest.mark.parametrize(("later_us", "capacity"), [(75 * S, 200), (75 * S + 1, 100)])
+def test_a_window_shrinks_if_its_last_quarter_is_older(later_us: int, capacity: int) -> None:
+    window = Window(0)
+    for n in range(200):
+        window.add([change(n + 1, 0)])
+    assert window.capacity == 200
+    window.add([change(201, later_us)])
+    assert window.capacity == capacity
+    assert len(window.changes) == capacity
+    assert window.dropped_rev == 201 - capacity
+    assert window.oldest == 201 - capacity
+
+
+def test_a_window_never_holds_more_than_its_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "WINDOW_MAX", 150)
+    window = filled(0)
+    for n in range(51):
+        window.add([change(101 + n, 0)])
+    assert (window.capacity, window.dropped_rev) == (150, 1)
+
+
+def test_a_window_restarts_empty() -> None:
+    window = filled(0)
+    window.restart(500)
+    assert (len(window.changes), window.oldest) == (0, 500)
+    window.add([change(501, 0)])
+    assert window.oldest == 500
