@@ -27,16 +27,12 @@ from typing import TYPE_CHECKING
 
 from actors.controllers.nodelifecycle.decide import (
     NO_EXECUTE,
-    NO_SCHEDULE,
-    ConditionTaints,
     Health,
     PassCost,
     Turns,
     has_taint,
-    label_fixes,
     last_verdict,
     next_health_try,
-    not_ready_pod,
     observe,
     only_reported,
     opposite_taint,
@@ -44,6 +40,8 @@ from actors.controllers.nodelifecycle.decide import (
     silent_status,
     taint_for,
 )
+from actors.controllers.nodelifecycle.node_taints import NodeTaints
+from actors.controllers.nodelifecycle.pod_marks import PodMarks
 from actors.controllers.nodelifecycle.renewals import NodeRenewal, Renewals
 from actors.controllers.nodelifecycle.taints import TaintWriter
 from actors.controllers.nodelifecycle.zone_passes import Zones
@@ -69,13 +67,36 @@ async def start(env: Env) -> None:
     await NodeLifecycle(env, PassCost()).run()
 
 
+class Agenda:
+    """What has happened to nodes since the last pass, and is handled by the next one.
+
+    names: the nodes to examine
+    list_causes: node name -> trace record of the state in which the node was listed, until it is
+        examined
+    membership_causes: node name -> trace record of its add or delete after the first list
+    members_changed: True if a node was added or deleted
+    """
+
+    __slots__ = ("list_causes", "members_changed", "membership_causes", "names")
+
+    def __init__(self) -> None:
+        self.names: dict[str, None] = {}
+        self.list_causes: dict[str, int] = {}
+        self.membership_causes: dict[str, int] = {}
+        self.members_changed = True
+
+    def take_names(self) -> dict[str, None]:
+        """The nodes to examine, which a pass examines now."""
+        names, self.names = self.names, {}
+        return names
+
+
 class NodeLifecycle:
     """Shell of the controller: health of all nodes, handlers, workers and passes."""
 
     def __init__(self, env: Env, cost: PassCost) -> None:
         self._env = env
         self._ctx = env.ctx
-        self._names = env.names
         self._options = env.options
         self._cost = cost
         self._client = env.client(CLIENT)
@@ -83,29 +104,19 @@ class NodeLifecycle:
         self._order = self._ctx.stream("node-order")
         self._writer = TaintWriter(self._ctx, self._client, self._ctx.stream("taint-backoff"))
         self._nodes = env.informers["nodes"]
+        self._node_taints = NodeTaints(env, self._client, self._writer)
         self._pods = env.informers["pods"]
         self._leases = env.informers["leases"]
         index_by_node(self._pods)
         self._taint_manager = TaintManager(env, self._client, self._pods_of)
-        self._condition_taints = ConditionTaints(env.names)
-        self._agent = env.names.node_agent.capitalize()
+        self._pod_marks = PodMarks(env, self._client, self._recorder)
 
         self._health: dict[str, Health] = {}
         self._renewals = Renewals(self._leases)
         self._order_of_passes: list[Health] = []
-        self._to_examine: dict[str, None] = {}  # names of nodes for the next pass
-        # Node name -> trace record of the state in which the node was listed, until it is examined.
-        self._list_causes: dict[str, int] = {}
-        # Node name -> trace record of its add or delete after the first list, until the next pass.
-        self._membership_causes: dict[str, int] = {}
-        # Node name -> (taints to add, taints to remove), for nodes with wrong taints or labels.
-        self._wrong_taints: dict[str, tuple[list[str], list[str]]] = {}
-        self._members_changed = True
+        self._agenda = Agenda()
         self._zones = Zones(env, self._nodes, self._writer, self._health)
-        self._retry: dict[str, None] = {}  # names of nodes with pods that could not all be marked
         self._owed_us = 0  # duration of work in the running pass that it has not slept for yet
-        self._node_queue = env.queue("node_lifecycle_controller")
-        self._pod_queue = env.queue("node_lifecycle_controller_pods")
 
     async def run(self) -> None:
         """Start the handlers, the workers and the passes."""
@@ -118,8 +129,8 @@ class NodeLifecycle:
         )
         self._pods.on(add=self._pod_added, update=self._pod_updated, delete=self._pod_deleted)
         await self._env.informers.start_and_sync()
-        run_workers(self._env, self._node_queue, self._sync_node, NODE_WORKERS)
-        run_workers(self._env, self._pod_queue, self._sync_pod, POD_WORKERS)
+        run_workers(self._env, self._node_taints.queue, self._node_taints.sync, NODE_WORKERS)
+        run_workers(self._env, self._pod_marks.queue, self._sync_pod, POD_WORKERS)
         self._ctx.spawn(self._zones.taint_forever, name="no-execute")
         self._ctx.spawn(self._monitor_forever, name="node-monitor")
 
@@ -129,51 +140,38 @@ class NodeLifecycle:
         return self._pods.by_index(NODE_INDEX, node)
 
     def _node_added(self, node: Obj) -> None:
-        self._members_changed = True
+        self._agenda.members_changed = True
         name = node["metadata"]["name"]
-        self._to_examine[name], self._list_causes[name] = None, self._ctx.kernel.cause
+        self._agenda.names[name], self._agenda.list_causes[name] = None, self._ctx.kernel.cause
         if self._nodes.synced:
-            self._membership_causes[name] = self._ctx.kernel.cause
+            self._agenda.membership_causes[name] = self._ctx.kernel.cause
         self._taint_manager.node_changed(None, node)
-        self._check_node(node)
+        self._node_taints.check(node)
 
     def _node_updated(self, old: Obj, new: Obj) -> None:
         health = self._health.get(new["metadata"]["name"])
         if health is not None and _ready(old) != _ready(new):
             health.verdict = self._ctx.kernel.cause
-        self._to_examine[new["metadata"]["name"]] = None
+        self._agenda.names[new["metadata"]["name"]] = None
         self._taint_manager.node_changed(old, new)
-        self._check_node(new)
+        self._node_taints.check(new)
 
     def _node_heartbeat(self, old: Obj, node: Obj) -> None:
         """Handle an update of heartbeat times only, which may retry a failed write of taints."""
         name = node["metadata"]["name"]
-        self._to_examine[name] = None
+        self._agenda.names[name] = None
         health = self._health.get(name)
         if health is not None and (same(old, health.node) or same(old, health.heartbeat_node)):
             health.heartbeat_node = node
-        if node["metadata"]["name"] in self._wrong_taints:
-            self._check_node(node)
+        if name in self._node_taints.wrong:
+            self._node_taints.check(node)
 
     def _node_deleted(self, node: Obj) -> None:
-        self._members_changed = True
-        self._membership_causes[node["metadata"]["name"]] = self._ctx.kernel.cause
+        self._agenda.members_changed = True
+        self._agenda.membership_causes[node["metadata"]["name"]] = self._ctx.kernel.cause
         self._taint_manager.node_changed(node, None)
-        self._wrong_taints.pop(node["metadata"]["name"], None)
-        self._nodes.urge("nodelifecycle", bool(self._wrong_taints))
-        self._retry.pop(node["metadata"]["name"], None)
-
-    def _check_node(self, node: Obj) -> None:
-        """Queue a node with wrong NoSchedule taints or labels."""
-        added, removed = self._condition_taints.diff(node)
-        name = node["metadata"]["name"]
-        if added or removed or label_fixes(node["metadata"].get("labels") or {}, self._names):
-            changed = self._wrong_taints.get(name) != (added, removed)
-            self._wrong_taints[name] = added, removed
-            self._node_queue.add(name, anew=changed)
-        else:
-            self._wrong_taints.pop(name, None)
-        self._nodes.urge("nodelifecycle", bool(self._wrong_taints))
+        self._node_taints.forget(node["metadata"]["name"])
+        self._pod_marks.owed.pop(node["metadata"]["name"], None)
 
     def _pod_added(self, pod: Obj) -> None:
         self._taint_manager.pod_changed(None, pod)
@@ -192,26 +190,9 @@ class NodeLifecycle:
     def _pod_bound(self, pod: Obj) -> None:
         health = self._health.get(pod["spec"].get("nodeName", ""))
         if health is not None and health.ready is not None and health.ready["status"] != "True":
-            self._pod_queue.add(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
+            self._pod_marks.queue.add(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
 
     # --- workers ----------------------------------------------------------------------------------
-
-    async def _sync_node(self, name: str) -> str | None:
-        """Correct the NoSchedule taints and the labels of one node.
-
-        After a failure, the next event of the node queues it again, as upstream.
-        """
-        node = self._nodes.get(name)
-        if node is None:
-            return None
-        added, removed = self._condition_taints.diff(node)
-        if added or removed:
-            pairs = [(key, NO_SCHEDULE) for key in removed]
-            await self._writer.swap(node, [(key, NO_SCHEDULE) for key in added], pairs)
-        fixes = label_fixes(node["metadata"].get("labels") or {}, self._names)
-        if fixes:
-            await self._client.patch("nodes", "", name, {"metadata": {"labels": fixes}})
-        return None
 
     async def _sync_pod(self, key: str) -> str | None:
         """Mark a pod that was bound to a node which is not ready."""
@@ -224,23 +205,9 @@ class NodeLifecycle:
             return None
         if self._nodes.get(name) is None:
             return f"node {name} not found"
-        if health.ready["status"] != "True" and not await self._mark_pods([pod]):
+        if health.ready["status"] != "True" and not await self._pod_marks.mark([pod]):
             return "pod status not written"
         return None
-
-    async def _mark_pods(self, pods: list[Obj]) -> bool:
-        """Write Ready=False and record an event for each pod; False if a write failed."""
-        done = True
-        for pod in pods:
-            changed = not_ready_pod(pod, format_time(self._ctx.wall_us()))
-            if changed is None:
-                continue
-            reply = await self._client.update("pods", changed, subresource="status")
-            if reply.reason == "NotFound":
-                continue
-            done = done and reply.ok
-            self._recorder.event(pod, "Warning", "NodeNotReady", "Node is not ready")
-        return done
 
     # --- the monitor pass -------------------------------------------------------------------------
 
@@ -258,7 +225,7 @@ class NodeLifecycle:
     async def _monitor_pass(self) -> None:
         """Examine every node in its turn, skipping those for which nothing can have changed."""
         self._owed_us += self._cost.base_us
-        if self._members_changed:
+        if self._agenda.members_changed:
             await self._update_members()
         ordered, cost_us = self._order_of_passes, self._cost.node_us
         count = len(ordered)
@@ -288,7 +255,7 @@ class NodeLifecycle:
                 if known is not None and turns.of(known.index) > turn:
                     later.append((known, renewed))
                 elif known is not None:  # the turn of this node is over
-                    self._to_examine[known.name] = None
+                    self._agenda.names[known.name] = None
         else:
             self._owed_us = owed_us + cost_us * count
         if count:
@@ -315,7 +282,7 @@ class NodeLifecycle:
         examine are healthy and have only reported, they are returned in the second list, to be
         handled as a batch.
         """
-        names, self._to_examine = self._to_examine, {}
+        names = self._agenda.take_names()
         found: dict[int, Health] = {}
         for name in names:
             known = self._health.get(name)
@@ -341,7 +308,7 @@ class NodeLifecycle:
         self._renewals.report(reporters, turns)
         for health in reporters:
             if not health.timed:  # the report made it forget its last lease
-                self._to_examine[health.name] = None
+                self._agenda.names[health.name] = None
 
     async def _examine(self, health: Health, node: Obj | None) -> None:
         """Examine one node: a healthy one gets a deadline, another one is examined in the next
@@ -364,11 +331,11 @@ class NodeLifecycle:
             self._leases.pull()
         self._renewals.set_deadline(health)
         if not health.lease_only or health.renewed is None:
-            self._to_examine[health.name] = None
+            self._agenda.names[health.name] = None
 
     async def _update_members(self) -> None:
         """Register new nodes and remove those that are gone."""
-        self._members_changed = False
+        self._agenda.members_changed = False
         nodes = self._nodes.objects
         added = [node for name, node in nodes.items() if name not in self._health]
         gone = [health for name, health in self._health.items() if name not in nodes]
@@ -377,22 +344,22 @@ class NodeLifecycle:
         kernel = self._ctx.kernel
         for node in added:
             name = node["metadata"]["name"]
-            with caused_by(kernel, self._membership_causes.get(name, 0)):
+            with caused_by(kernel, self._agenda.membership_causes.get(name, 0)):
                 text = f"Node {name} event: Registered Node {name} in Controller"
                 self._node_event(node, "RegisteredNode", text)
             self._health[name] = health = self._new_health(name)
             self._renewals.holders[health.lease_key] = health
             health.node = node
-            self._to_examine[name] = None
+            self._agenda.names[name] = None
         for health in gone:
             del self._health[health.name], self._renewals.holders[health.lease_key]
-            self._list_causes.pop(health.name, None)
+            self._agenda.list_causes.pop(health.name, None)
             self._zones.leave_out(health)
             if health.node is not None:
                 text = f"Node {health.name} event: Removing Node {health.name} from Controller"
-                with caused_by(kernel, self._membership_causes.get(health.name, 0)):
+                with caused_by(kernel, self._agenda.membership_causes.get(health.name, 0)):
                     self._node_event(health.node, "RemovingNode", text)
-        self._membership_causes = {}
+        self._agenda.membership_causes = {}
         if added or gone:
             self._renewals.invalidate_rows()
             self._order_of_passes = list(self._health.values())
@@ -404,11 +371,11 @@ class NodeLifecycle:
         new = {node["metadata"]["name"]: node for node in added}
         for health in self._order_of_passes if new else ():
             if health.name in new:
-                with caused_by(kernel, self._list_causes.get(health.name, 0)):
+                with caused_by(kernel, self._agenda.list_causes.get(health.name, 0)):
                     await self._mark_reachable(new[health.name])
 
     def _new_health(self, name: str) -> Health:
-        namespace = self._names.lease_namespace
+        namespace = self._env.names.lease_namespace
         return Health(name, self._client.scheme.key("leases", namespace, name))
 
     async def _update_node(self, health: Health, node: Obj, renewed: int | None) -> None:
@@ -423,7 +390,7 @@ class NodeLifecycle:
         zone = self._zones.count(health, live, ready is not None and ready["status"] == "True")
         if ready is None:
             return
-        found = self._list_causes.pop(health.name, 0)
+        found = self._agenda.list_causes.pop(health.name, 0)
         if ready["status"] != "True" and not health.verdict:  # found so by a new leader
             is_silent = ready["status"] == "Unknown"
             silence = self._ctx.silence(health.name, self._ctx.now_us()) if is_silent else 0
@@ -433,18 +400,18 @@ class NodeLifecycle:
         if ready["status"] != "True" and observed == "True":
             name = health.name
             self._node_event(live, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
-            self._retry[name] = None
-        if health.name in self._retry and (ready["status"] != "True" or observed != "True"):
+            self._pod_marks.owed[name] = None
+        if health.name in self._pod_marks.owed and (ready["status"] != "True" or observed != "True"):
             await self._sleep_owed()
-            if not await self._mark_pods(self._pods_of(health.name)):
+            if not await self._pod_marks.mark(self._pods_of(health.name)):
                 return
-        self._retry.pop(health.name, None)
+        self._pod_marks.owed.pop(health.name, None)
         health.node, health.heartbeat_node = node, None
         health.lease_only = observed == ready["status"] == "True" and not self._taint_keys(node)
 
     def _taint_keys(self, node: Obj) -> list[tuple[str, str]]:
         """The NoExecute taints of this controller that a node has."""
-        names = self._names
+        names = self._env.names
         ours = ((names.taint_unreachable, NO_EXECUTE), (names.taint_not_ready, NO_EXECUTE))
         return [pair for pair in ours if has_taint(node, *pair)]
 
@@ -455,6 +422,7 @@ class NodeLifecycle:
         that the rest of the pass skips the node.
         """
         failed_us, last = -1, False
+        agent = self._env.names.node_agent.capitalize()
         while True:
             now_us = self._ctx.now_us() + self._owed_us
             ready = condition_of(node, "Ready")
@@ -467,7 +435,7 @@ class NodeLifecycle:
             observed = "Unknown" if ready is None else ready["status"]
             if now_us - health.probe_us <= grace_us:
                 return node, observed
-            silent = silent_status(node, format_time(self._ctx.wall_us() + self._owed_us), self._agent)
+            silent = silent_status(node, format_time(self._ctx.wall_us() + self._owed_us), agent)
             changed = condition_of(silent, "Ready")
             if changed is ready:  # the status was Unknown before
                 return silent, observed
@@ -496,12 +464,12 @@ class NodeLifecycle:
 
     async def _set_eviction(self, node: Obj, observed: str, zone: Zone) -> None:
         """Queue, swap or remove the NoExecute taint by the Ready status before this pass's write."""
-        taint = taint_for(observed, self._names)
+        taint = taint_for(observed, self._env.names)
         if taint is None:
             if observed == "True":
                 await self._mark_reachable(node)
             return
-        opposite = opposite_taint(taint, self._names)
+        opposite = opposite_taint(taint, self._env.names)
         if has_taint(node, opposite, NO_EXECUTE):
             await self._sleep_owed()
             await self._writer.swap(node, [(taint, NO_EXECUTE)], [(opposite, NO_EXECUTE)])
