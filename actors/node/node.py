@@ -106,7 +106,7 @@ class Node:
 
     def fail_runtime(self, message: str) -> None:
         """The container runtime reports that it is not ready; "" ends that."""
-        self.machine.runtime_error = message
+        self.machine.errors.runtime = message
         self._note_fault(BAD_RUNTIME, bool(message))
         self.machine.changed(None)
 
@@ -130,7 +130,7 @@ class Node:
 
     def fail_pod_network(self, message: str) -> None:
         """The network plug-in reports that it is not ready; "" ends that."""
-        self.machine.network_error = message
+        self.machine.errors.network = message
         self._note_fault(BAD_NETWORK, bool(message))
         self.machine.changed(None)
 
@@ -160,13 +160,13 @@ class Node:
 
     def end_pressure(self, resource: str) -> None:
         """Only pods use the resource from now on."""
-        self.machine.relief_record = self._kernel.cause
+        self.machine.records.relief = self._kernel.cause
         self._note_fault(self.machine.shared(resource), False)
         self.machine.end_pressure(resource)
 
     def _note_fault(self, aspect: str, active: bool) -> None:
         """Keep the record of a fault that begins, or drop that of a fault that ends."""
-        if not active or aspect not in self.machine.fault_records:
+        if not active or aspect not in self.machine.records.aspects:
             self.machine.note_fault(aspect, self._kernel.cause if active else 0)
 
     def behave(self, overrides: Sequence[Override]) -> None:
@@ -179,8 +179,8 @@ class Node:
         machine = self.machine
         usage = tuple(override for override in overrides if override.usage)
         if usage != self._usage_overrides:
-            self._usage_overrides, machine.usage_fault = usage, self._kernel.cause
-        machine.pull_faults = {one.image: one.record for one in overrides if one.pull_error}
+            self._usage_overrides, machine.records.usage = usage, self._kernel.cause
+        machine.records.pulls = {one.image: one.record for one in overrides if one.pull_error}
         machine.spec = replace(machine.spec, profile=self._profile.overridden(overrides))
         agent = machine.agent
         if agent is None:

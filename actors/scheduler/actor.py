@@ -29,7 +29,7 @@ from actors.scheduler.metering import Metering
 from actors.scheduler.plugins.base import ClusterEvent, SchedulerPlugin
 from actors.scheduler.pods import OWNERS, PodInfo, Template, binding, is_terminating
 from actors.scheduler.preempt import Budget
-from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, QueuedPod, SchedulingQueue
+from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, CycleState, QueuedPod, SchedulingQueue
 from actors.scheduler.status import assigned, condition_patch, node_event, waits
 from actors.scheduler.storage_events import STORAGE_EVENTS, watch_storage
 from actors.scheduler.volumes.binding import Bindings, VolumeBinder, reserve, unreserve
@@ -150,7 +150,6 @@ class Scheduler:
         self._metering = Metering(ctx, self._name, self.queue, self.cluster)
         self._sets_disruption_condition = enabled(options.feature_gates, POD_DISRUPTION)
         self._pods = self._informers["pods"]
-        self._budgets_informer = self._informers["poddisruptionbudgets"]
         self._nodes = self._informers["nodes"]
         self._binder = VolumeBinder(
             ctx, self._client, self.storage, self._nodes, self._pods, options.bind_timeout_us
@@ -160,8 +159,7 @@ class Scheduler:
         # The trace record of the last change that made room on a node, by node.
         self._room_causes: dict[str, int] = {}
         self._leading = False
-        self._due = False  # a cycle is scheduled
-        self._busy = False  # a cycle is under way
+        self._cycle_state = CycleState.NONE
         self._deleting = ""  # key of the last victim while its delete is under way
         self._watch()
 
@@ -241,8 +239,8 @@ class Scheduler:
 
     def _wake(self) -> None:
         """Schedule a cycle if a pod can be tried."""
-        if self._leading and not self._due and not self._busy and len(self.queue):
-            self._due = True
+        if self._leading and self._cycle_state is CycleState.NONE and len(self.queue):
+            self._cycle_state = CycleState.DUE
             self.ctx.call_later_us(CYCLE_US, self._cycle)
 
     # --- nodes ------------------------------------------------------------------------------------
@@ -372,7 +370,7 @@ class Scheduler:
     # --- a cycle ----------------------------------------------------------------------------------
 
     def _cycle(self, _: Any) -> None:
-        self._due = False
+        self._cycle_state = CycleState.NONE
         queued = self.queue.pop() if self._leading else None
         if queued is None:
             return
@@ -382,12 +380,12 @@ class Scheduler:
             self._events.event(queued.pod.obj, "Warning", ("FailedScheduling", "Scheduling"), text)
             self._wake()
         else:
-            self._busy = True
+            self._cycle_state = CycleState.RUNNING
             self._try(queued)
 
     def _over(self) -> None:
         """End the cycle under way."""
-        self._busy = False
+        self._cycle_state = CycleState.NONE
         self._wake()
 
     def _draw(self, count: int) -> int:
@@ -419,7 +417,7 @@ class Scheduler:
 
     def _budgets(self) -> list[Budget]:
         budgets = []
-        for obj in self._budgets_informer.list():
+        for obj in self._informers["poddisruptionbudgets"].list():
             status = obj.get("status") or {}
             budgets.append(
                 Budget(

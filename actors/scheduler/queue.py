@@ -15,6 +15,7 @@ Mirrors  kubernetes v1.25 pkg/scheduler/internal/queue/{scheduling_queue,events}
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from heapq import heapify, heappop, heappush
 
 from actors.scheduler.plugins.base import ClusterEvent
@@ -63,6 +64,12 @@ class QueuedPod:
         self.failed_plugins: frozenset[str] = frozenset()
         self.place = ""
         self.ticket = 0
+
+
+class CycleState(Enum):
+    """The state of the present scheduling cycle: one is scheduled at a time, and then runs."""
+
+    NONE, DUE, RUNNING = "none", "due", "running"
 
 
 class SchedulingQueue:

@@ -104,6 +104,23 @@ LEASES = "/leases/"  # part of the keys of leases
 PODS = "//pods/"  # key prefix of the most numerous objects
 
 
+class Leadership:
+    """Whether the storage has a quorum, and whether watches have noticed.
+
+    led: True if watches have a leader
+    turns: the number of times that the quorum was lost or returned
+    listeners: called with `led` when it changes
+    """
+
+    __slots__ = ("led", "listeners", "quorum", "turns")
+
+    def __init__(self) -> None:
+        self.quorum = True
+        self.led = True
+        self.turns = 0
+        self.listeners: list[Callable[[bool], None]] = []
+
+
 class Storage:
     """The storage of one cluster.  `main` is its actor; the object outlives every incarnation."""
 
@@ -114,10 +131,7 @@ class Storage:
         self.compaction = CompactionRecord()
         self.masters = MasterLeases()
         self._extra_us = 0
-        self._quorum = True
-        self.led = True  # watches have a leader
-        self._turns = 0  # number of times that the quorum was lost or returned
-        self._listeners: list[Callable[[bool], None]] = []
+        self._leadership = Leadership()
         self._ctx: Context | None = None
         self.writer = ("", "")  # user and verb of the request that is being applied
         self._key = key_of(kernel.seed, f"{name}/latency")
@@ -210,14 +224,19 @@ class Storage:
     @property
     def quorum(self) -> bool:
         """Fault: False loses it."""
-        return self._quorum
+        return self._leadership.quorum
 
     @quorum.setter
     def quorum(self, quorum: bool) -> None:
-        self._quorum = quorum
+        self._leadership.quorum = quorum
         self.kernel.standing.moved()
         if quorum:
             self._go_on()
+
+    @property
+    def led(self) -> bool:
+        """True if watches have a leader."""
+        return self._leadership.led
 
     def _go_on(self) -> None:
         """Carry out what waited for a quorum, in order of arrival."""
@@ -235,7 +254,9 @@ class Storage:
         reply.
         """
         ctx = self._ctx
-        return ctx is not None and ctx.state is State.RUNNING and self._quorum and not self._extra_us
+        return (
+            ctx is not None and ctx.state is State.RUNNING and self._leadership.quorum and not self._extra_us
+        )
 
     def set_quorum(self, quorum: bool) -> None:
         """Lose the quorum or get it back. Watches notice later, if the state lasts: each change
@@ -243,20 +264,23 @@ class Storage:
         """
         if quorum != self.quorum:
             self.quorum = quorum
-            self._turns += 1
-            self.kernel.call_later(LEADER_FOUND_US if quorum else NO_LEADER_US, self._lead, self._turns)
+            self._leadership.turns += 1
+            wait_us = LEADER_FOUND_US if quorum else NO_LEADER_US
+            self.kernel.call_later(wait_us, self._lead, self._leadership.turns)
 
     def _lead(self, turn: int) -> None:
-        led = self.quorum
-        if turn == self._turns and led != self.led:
-            self.led = led
-            for listener in list(self._listeners):
+        leadership = self._leadership
+        led = leadership.quorum
+        if turn == leadership.turns and led != leadership.led:
+            leadership.led = led
+            for listener in list(leadership.listeners):
                 listener(led)
 
     def on_leader(self, listener: Callable[[bool], None]) -> Callable[[], None]:
         """Call `listener` when watches end for lack of a leader, and when they may begin again."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+        listeners = self._leadership.listeners
+        listeners.append(listener)
+        return lambda: listeners.remove(listener)
 
     @property
     def write_us(self) -> tuple[int, int]:

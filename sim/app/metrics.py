@@ -112,7 +112,7 @@ class MetricsServer:
             if containers:
                 sharing = ready if is_ready(pod) else 0
                 milli = sum(self._used(pod, one, name, sharing) for one in containers)
-                cause = self._nodes[pod["spec"]["nodeName"]].machine.usage_fault
+                cause = self._nodes[pod["spec"]["nodeName"]].machine.records.usage
                 samples[pod["metadata"]["name"]] = Sample(milli, wall_us, WINDOW_US, cause)
         return samples
 

@@ -4,7 +4,8 @@ Controllers, schedulers and agents use the API only by this package, under a rat
 links that may fail, as client-go would.
 """
 
-from sim.client.cache.informer import Heartbeats, Informer, Informers, unmoved
+from sim.client.cache.handlers import Heartbeats, unmoved
+from sim.client.cache.informer import Informer, Informers
 from sim.client.client import DEFAULT_QPS, Client
 from sim.client.election.elector import ElectionOptions, LeaderElector
 from sim.client.election.multilock import candidate

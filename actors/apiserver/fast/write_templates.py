@@ -117,6 +117,16 @@ class Lesson(NamedTuple):
     held: Any
 
 
+class Kinds(NamedTuple):
+    """The resources that there are templates for."""
+
+    pods: Resource
+    events: Resource
+    nodes: Resource
+    leases: Resource
+    csinodes: Resource
+
+
 class Plans:
     """The write templates of one incarnation of one replica."""
 
@@ -126,11 +136,7 @@ class Plans:
         self._registry = registry
         self._view = view
         self._strategic = registry.names.media_strategic_patch
-        self._pods: Resource = registry.scheme.resource("pods")
-        self._events: Resource = registry.scheme.resource("events")
-        self._nodes: Resource = registry.scheme.resource("nodes")
-        self._leases: Resource = registry.scheme.resource("leases")
-        self._csi_nodes: Resource = registry.scheme.resource("csinodes")
+        self._kinds = kinds = Kinds(*map(registry.scheme.resource, Kinds._fields))
         self._lanes = server.lanes
         self._created: dict[Key, Created] = {}
         # Of node agents, with the uid of their owner.
@@ -149,13 +155,13 @@ class Plans:
         self._authorizer = server.authorizer
         self._ways: dict[tuple[str, ...], Callable[[Request], Reply | None]] = {
             ("get", "", "v1", "pods", ""): self._get,
-            ("get", self._leases.group, "v1", "leases", ""): self._get,
-            ("update", self._leases.group, "v1", "leases", ""): self._renew,
+            ("get", kinds.leases.group, "v1", "leases", ""): self._get,
+            ("update", kinds.leases.group, "v1", "leases", ""): self._renew,
             ("create", "", "v1", "events", ""): self._create_event,
             ("create", "", "v1", "pods", ""): self._create_pod,
             ("create", "", "v1", "nodes", ""): self._create_by_agent,
-            ("create", self._leases.group, "v1", "leases", ""): self._create_by_agent,
-            ("create", self._csi_nodes.group, "v1", "csinodes", ""): self._create_by_agent,
+            ("create", kinds.leases.group, "v1", "leases", ""): self._create_by_agent,
+            ("create", kinds.csinodes.group, "v1", "csinodes", ""): self._create_by_agent,
             ("create", "", "v1", "pods", "binding"): self._bind,
             ("patch", "", "v1", "pods", "status"): self._patch_status,
             ("patch", "", "v1", "nodes", "status"): self._beat,
@@ -204,7 +210,7 @@ class Plans:
             self._learn_create(lesson, reply, taken)
 
     def _get(self, request: Request) -> Reply | None:
-        resource = self._pods if request.resource == "pods" else self._leases
+        resource = self._kinds.pods if request.resource == "pods" else self._kinds.leases
         item = self._storage.store.get(f"{resource.prefix}{request.namespace}/{request.name}")
         return None if item is None else Reply(200, item=item)
 
@@ -215,13 +221,13 @@ class Plans:
             return None
         if caches is None or not caches.ready or request.version != "v1":
             return None
-        cache = caches.of(self._nodes)
-        item = None if cache.direct else cache.get(f"{self._nodes.prefix}/{request.name}")
+        cache = caches.of(self._kinds.nodes)
+        item = None if cache.direct else cache.get(f"{self._kinds.nodes.prefix}/{request.name}")
         return None if item is None else Reply(200, item=item)
 
     def _renew(self, request: Request) -> Reply | None:
         """Renew the lease of a leader, which sends an ordinary update."""
-        lane = self._lanes.get(f"{self._leases.prefix}{request.namespace}/{request.name}")
+        lane = self._lanes.get(f"{self._kinds.leases.prefix}{request.namespace}/{request.name}")
         return None if lane is None else lane.update(request)
 
     # --- creates ----------------------------------------------------------------------------------
@@ -254,7 +260,7 @@ class Plans:
     def put_event(self, like: Request, body: Obj, plan: Created) -> Item | None:
         """Commit an event by its template; None if its name exists.  like: a request of its client"""
         metadata = body["metadata"]
-        path = f"{self._events.prefix}{metadata['namespace']}/{metadata['name']}"
+        path = f"{self._kinds.events.prefix}{metadata['namespace']}/{metadata['name']}"
         store, now_s = self._storage.store, self._registry.wall_us() // SECOND
         if store.get(path) is not None:
             return None
@@ -321,10 +327,10 @@ class Plans:
         registry, namespace = self._registry, request.namespace
         made = {**metadata, "namespace": namespace, "uid": new_uid(registry.bits)}
         name = generated_name(base, registry.bits)
-        path = f"{self._pods.prefix}{namespace}/{name}"
+        path = f"{self._kinds.pods.prefix}{namespace}/{name}"
         taken = self._storage.store.get(path)
         if taken is not None:
-            return Call(request, self._pods, registry).already_exists(name, taken, True).reply()
+            return Call(request, self._kinds.pods, registry).already_exists(name, taken, True).reply()
         made["creationTimestamp"], made["name"] = "", name
         return Reply(201, item=self._put(request, body, path, plan, made))
 
@@ -435,7 +441,7 @@ class Plans:
         node = target.get("name")
         if type(metadata) is not dict or len(metadata) != 3 or target.get("kind") != "Node" or not node:
             return None
-        item = self._storage.store.get(f"{self._pods.prefix}{namespace}/{name}")
+        item = self._storage.store.get(f"{self._kinds.pods.prefix}{namespace}/{name}")
         if metadata.get("name") != name or metadata.get("namespace") != namespace or item is None:
             return None
         pod = item.obj
@@ -463,7 +469,7 @@ class Plans:
 
     def _patch_status(self, request: Request) -> Reply | None:
         store = self._storage.store
-        item = store.get(f"{self._pods.prefix}{request.namespace}/{request.name}")
+        item = store.get(f"{self._kinds.pods.prefix}{request.namespace}/{request.name}")
         if item is None or request.content_type != self._strategic:
             return None
         done = self.patch_pod(request, item, request.body)
@@ -555,7 +561,7 @@ class Plans:
 
     def _beat(self, request: Request) -> Reply | None:
         body, store = request.body, self._storage.store
-        patch, item = body.get("status"), store.get(f"{self._nodes.prefix}/{request.name}")
+        patch, item = body.get("status"), store.get(f"{self._kinds.nodes.prefix}/{request.name}")
         if len(body) != 1 or type(patch) is not dict or len(patch) != 1 or item is None:
             return None
         node, sent = item.obj, patch.get("conditions") or []
@@ -572,7 +578,7 @@ class Plans:
             self._ask(request, key, conditions, item)
             return None
         now_s = self._registry.wall_us() // SECOND
-        record = beats.moved(item.managed, request.manager, self._nodes.api_version, now_s)
+        record = beats.moved(item.managed, request.manager, self._kinds.nodes.api_version, now_s)
         assert record is not None  # the client had an entry when the template was learned
         obj = {**node, "metadata": {**node["metadata"]}, "status": {**status, "conditions": conditions}}
         self._storage.writer = writer_of(request)
@@ -600,7 +606,7 @@ class Plans:
         status = {**old.obj["status"], "conditions": lesson.held}
         expected = {**old.obj, "metadata": own, "status": status}
         record = beats.moved(
-            old.managed, request.manager, self._nodes.api_version, self._registry.wall_us() // SECOND
+            old.managed, request.manager, self._kinds.nodes.api_version, self._registry.wall_us() // SECOND
         )
         if record != item.managed or _pairs(expected) != _pairs(item.obj):
             return

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from enum import Enum
 from functools import lru_cache
 from operator import methodcaller
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.node.heartbeat.node_status import (
     Health,
@@ -65,6 +66,31 @@ def pass_schedule_us(period_us: int, number: int) -> array[int]:
     return waits
 
 
+class PassKind(Enum):
+    """A pass of the loop's rhythm, one outside of it, or none."""
+
+    NONE = "none"
+    REGULAR = "regular"
+    EXTRA = "extra"
+
+
+class Cordon(NamedTuple):
+    """If a node is cordoned, and the trace record of a change that no event has shown (0: none)."""
+
+    is_on: bool
+    record: int
+
+
+class Draft(NamedTuple):
+    """The patch of a report, and the Node that it is about; None if the patch is sent as a request."""
+
+    patch: Obj
+    node: Item | None
+
+
+NO_DRAFT = Draft(NOTHING, None)
+
+
 class NodeLoop:
     """One agent incarnation's view of its Node.
 
@@ -72,8 +98,8 @@ class NodeLoop:
     registered: True once the API holds the Node object
     _compared: the last status in which a pass would change only heartbeat times, with the health at
         that time
-    _cordoned: as the last event showed it
-    _cordon_record: the record by which the watch showed another cordon
+    _cordon: if it is cordoned, as the last event showed it, and the record by which the watch showed
+        another state (0: none)
     _health_record: the record by which the health changed, while the API does not show it
     _reported_us: when the status was last written; -1 before
     _pass_us: the last pass that was run, or the start of the rhythm
@@ -81,16 +107,15 @@ class NodeLoop:
     _due_us: when the next pass is run; 0 without one
     _ended_us: when the last pass was over
     _pass_requested: True if another pass follows at once
-    _outside_rhythm: True if the present pass is not one of the loop's
+    _pass_kind: the kind of the present pass
     _reply_due_us: when the reply to a report arrives for which nothing waits; 0 without one
-    _held: the Node that the report under way is about
-    _patch: the patch of the report under way
+    _draft: the patch of the report under way, and the Node that it is about
     """
 
     __slots__ = (
-        "_agent", "_attempts", "_calls", "_compared", "_cordon_record", "_cordoned", "_due_us", "_ended_us",
-        "_fixed", "_health_record", "_held", "_outside_rhythm", "_pass_requested", "_pass_us", "_passes",
-        "_patch", "_register_us", "_reply_due_us", "_reported_us", "_running", "_seed", "node",
+        "_agent", "_attempts", "_calls", "_compared", "_cordon", "_draft", "_due_us", "_ended_us",
+        "_fixed", "_health_record", "_pass_kind", "_pass_requested", "_pass_us", "_passes",
+        "_register_us", "_reply_due_us", "_reported_us", "_seed", "node",
         "registered",
     )  # fmt: skip
 
@@ -102,21 +127,18 @@ class NodeLoop:
         self.node: Obj = {}
         self._compared: tuple[Obj, Health] | None = None
         self.registered = False
-        self._cordoned = False
-        self._cordon_record = 0
+        self._cordon = Cordon(False, 0)
         self._register_us = REGISTER_US
         self._reported_us = -1
         self._pass_us: int = agent.ctx.kernel.now_us
         self._passes = 0
         self._due_us = 0
         self._ended_us = -1
-        self._running = False
+        self._pass_kind = PassKind.NONE
         self._pass_requested = False
-        self._outside_rhythm = False
         self._reply_due_us = 0
         self._attempts = 0
-        self._held: Item | None = None
-        self._patch: Obj = NOTHING
+        self._draft = NO_DRAFT
         self._health_record = 0
 
     def start(self) -> None:
@@ -192,7 +214,7 @@ class NodeLoop:
         """The node is registered: the first pass follows at once (the same call of syncNodeStatus)."""
         self.registered = True
         self._agent.node_registered()
-        self._run_pass(None)
+        self._run_pass(PassKind.REGULAR)
 
     # --- passes -----------------------------------------------------------------------------------
 
@@ -202,7 +224,7 @@ class NodeLoop:
             return
         known = self.node.get("status")
         if _is_cordoned(node) != _is_cordoned(self.node):
-            self._cordon_record = self._agent.ctx.kernel.cause
+            self._cordon = self._cordon._replace(record=self._agent.ctx.kernel.cause)
         self._set_node(node)
         if self.registered and node.get("status") is not known and self._differs():
             self.changed()
@@ -229,7 +251,7 @@ class NodeLoop:
             self.check_again()
         before, now = held.get("spec") or {}, node.get("spec") or {}
         if held and before is not now and before != now:
-            if _is_cordoned(node) != self._cordoned:
+            if _is_cordoned(node) != self._cordon.is_on:
                 self.check_again()
             if before.get("podCIDRs") != now.get("podCIDRs"):
                 self.run_extra_pass()
@@ -241,12 +263,11 @@ class NodeLoop:
 
         item: the Node as read
         """
-        if cordoned != self._cordoned:
-            self._cordoned = cordoned
+        if cordoned != self._cordon.is_on:
+            record, self._cordon = self._cordon.record, Cordon(cordoned, 0)
             written = item.cause if item is not None else 0
-            with caused_by(self._agent.ctx.kernel, self._cordon_record or written):
+            with caused_by(self._agent.ctx.kernel, record or written):
                 self._agent.node_event("NodeNotSchedulable" if cordoned else "NodeSchedulable")
-            self._cordon_record = 0
 
     def run_extra_pass(self) -> None:
         """Run a pass outside of the loop's rhythm, right after one that is under way.
@@ -259,8 +280,7 @@ class NodeLoop:
             self._pass_requested = True
             self._calls.plan()
         else:
-            self._outside_rhythm = True
-            self._run_pass(None)
+            self._run_pass(PassKind.EXTRA)
 
     def _differs(self) -> bool:
         """True if a pass would change more than heartbeat times of the status that the API holds."""
@@ -359,11 +379,11 @@ class NodeLoop:
         elif known:
             self._report()
         else:
-            self._run_pass(None)
+            self._run_pass(PassKind.REGULAR)
 
     def _report(self) -> None:
         """Write only heartbeat times, unless the Node that the server shows differs."""
-        self._running, self._attempts = True, 0
+        self._pass_kind, self._attempts = PassKind.REGULAR, 0
         self._calls.read_modify_write(
             (LOOK, self._request_read, self._read),
             self._compose,
@@ -376,8 +396,7 @@ class NodeLoop:
         if held.obj is not self.node:
             return False
         agent = self._agent
-        self._held = held
-        self._patch = heartbeat_patch(held.obj["status"], format_time(agent.ctx.said_us(at_us)))
+        self._draft = Draft(heartbeat_patch(held.obj["status"], format_time(agent.ctx.said_us(at_us))), held)
         return True
 
     def _reported(self, item: Item, at_us: int) -> None:
@@ -394,8 +413,8 @@ class NodeLoop:
         """True if a pass is under way; a reply that has arrived in between ends it."""
         if self._reply_due_us and self._calls.over():
             self._reported_us = self._ended_us = self._reply_due_us
-            self._reply_due_us, self._running, self._patch = 0, False, NOTHING
-        return self._running
+            self._reply_due_us, self._pass_kind, self._draft = 0, PassKind.NONE, NO_DRAFT
+        return self._pass_kind is not PassKind.NONE
 
     def _is_due(self, now_us: int) -> bool:
         return self._reported_us < 0 or now_us - self._reported_us >= self._report_us
@@ -403,7 +422,7 @@ class NodeLoop:
     def _is_known(self) -> bool:
         """True if the agent knows the stored state, and could write only heartbeat times."""
         agent = self._agent
-        if self._attempts >= ATTEMPTS_MAX or self._cordoned != _is_cordoned(self.node):
+        if self._attempts >= ATTEMPTS_MAX or self._cordon.is_on != _is_cordoned(self.node):
             return False
         if self._missing_labels():
             return False
@@ -415,10 +434,10 @@ class NodeLoop:
             self._reply_due_us = self._due_us = 0
             self._passes -= 1
 
-    def _run_pass(self, _: object) -> None:
-        if self._running:
+    def _run_pass(self, kind: PassKind) -> None:
+        if self._pass_kind is not PassKind.NONE:
             return
-        self._running = True
+        self._pass_kind = kind
         self._attempts = 0
         self._try()
 
@@ -445,7 +464,7 @@ class NodeLoop:
             if not due:
                 self._end()
                 return
-            self._held, self._patch = reply.item, heartbeat_patch(old, self.now())
+            self._draft = Draft(heartbeat_patch(old, self.now()), reply.item)
             self._calls.call(self._beat, self._request_beat, self._written)
             return
         status, events = status_of(agent.machine, agent.options, self._fixed, old, agent.health(), self.now())
@@ -465,8 +484,9 @@ class NodeLoop:
 
     def _beat(self, way: Any) -> tuple[Item, int] | None:
         """Write only heartbeat times, by the server's fast path."""
-        held, self._held, compared = self._held, None, self._compared
-        served: tuple[Item, int] | None = None if held is None else way.beat(held, self._patch["conditions"])
+        (patch, held), compared = self._draft, self._compared
+        self._draft = Draft(patch, None)
+        served: tuple[Item, int] | None = None if held is None else way.beat(held, patch["conditions"])
         if (
             held is not None
             and served is not None
@@ -477,7 +497,7 @@ class NodeLoop:
         return served
 
     def _request_beat(self) -> Request:
-        return self._agent.heartbeats.node_patch(self._agent.spec.name, {"status": self._patch})
+        return self._agent.heartbeats.node_patch(self._agent.spec.name, {"status": self._draft.patch})
 
     def _write(self, patch: Obj, labels: Obj = NOTHING) -> None:
         agent = self._agent
@@ -493,7 +513,7 @@ class NodeLoop:
 
     def _written(self, reply: Reply) -> None:
         self._undo_plan()
-        self._patch = NOTHING
+        self._draft = NO_DRAFT
         if reply.ok:
             # The watch may have shown a later state already.
             if _revision(reply.obj) > _revision(self.node):
@@ -513,18 +533,16 @@ class NodeLoop:
 
     def _end(self) -> None:
         """The pass is over: plan the next one that can write.  Its period starts now."""
-        self._running = False
+        kind, self._pass_kind = self._pass_kind, PassKind.NONE
         self._agent.tidy()
-        self._plan()
+        self._plan(kind)
         if self._pass_requested:
-            self._pass_requested, self._outside_rhythm = False, True
-            self._run_pass(None)
+            self._pass_requested = False
+            self._run_pass(PassKind.EXTRA)
 
-    def _plan(self) -> None:
+    def _plan(self, kind: PassKind = PassKind.REGULAR) -> None:
         self._ended_us = self._agent.now_us
-        if self._outside_rhythm:
-            self._outside_rhythm = False
-        else:
+        if kind is not PassKind.EXTRA:
             self._pass_us = self._ended_us
             self._passes += 1
         if self._is_known():

@@ -149,8 +149,8 @@ class RuntimeHealth:
         self._unanswered_since_us = -1
         self._last_good_us = -1
         machine = agent.machine
-        self.error = machine.runtime_error
-        self.network_error = machine.network_error
+        self.error = machine.errors.runtime
+        self.network_error = machine.errors.network
         self._never_answered = machine.runtime_delay_us is None
         self.up = not (self._never_answered or self.error)
         self.relists = Relists(agent.now_us, agent.options.runtime_request_timeout_us)
@@ -224,7 +224,7 @@ class RuntimeHealth:
             self.relists.change(took_us, now_us)
             self._plan()
         self._note_answers()
-        stale = machine.runtime_error != self.error or machine.network_error != self.network_error
+        stale = machine.errors.runtime != self.error or machine.errors.network != self.network_error
         if (stale or self._bad != (self._last_good_us >= 0)) and not self._checking:
             self._checking = True
             since_us = (now_us - self._began_us) % CHECK_US
@@ -259,15 +259,15 @@ class RuntimeHealth:
     def _bad(self) -> bool:
         """True if a check would fail now."""
         machine = self._agent.machine
-        return bool(machine.runtime_error) or machine.runtime_delay_us is None
+        return bool(machine.errors.runtime) or machine.runtime_delay_us is None
 
     def _check(self, _: object) -> None:
         self._checking = False
         machine = self._agent.machine
         if machine.runtime_delay_us is not None:
             self._never_answered = False
-            self.error = machine.runtime_error
-            self.network_error = machine.network_error
+            self.error = machine.errors.runtime
+            self.network_error = machine.errors.network
         if not self._bad:
             self._last_good_us = -1
             if not self.up:

@@ -30,7 +30,7 @@ def make_sandbox(worker: PodWorker) -> Generator[int, None, str]:
     meta = pod["metadata"]
     host_ip = agent.host_ips[0] if pod["spec"].get("hostNetwork") else ""
     # A network error here is one that no check has shown yet.
-    if problem := GIVEN_UP if not made else "" if host_ip else agent.machine.network_error:
+    if problem := GIVEN_UP if not made else "" if host_ip else agent.machine.errors.network:
         message = f"Failed to create pod sandbox: {problem}"
         if worker.wanted:  # else the sandbox is not needed any more
             agent.event(pod, "Warning", "FailedCreatePodSandBox", message)

@@ -305,8 +305,8 @@ class Evictor:
         if by_fault := machine.fault_record(*(one for one in resources if one in machine.outside)):
             return by_fault
         return (
-            machine.relief_record
-            if not short and machine.relief_record > self._cause
+            machine.records.relief
+            if not short and machine.records.relief > self._cause
             else self._agent.ctx.kernel.cause
         )
 

@@ -43,6 +43,58 @@ def _no_listener(_: PodRuntime | None) -> None:
     pass
 
 
+class FaultRecords:
+    """The trace records of a machine's faults.
+
+    pulls: image -> the record of the fault that makes its pulls fail
+    aspects: aspect that is faulty -> the record of the fault
+    usage: the record of the fault that changed what programs use
+    relief: the record by which a use from outside of the pods last ended
+    """
+
+    __slots__ = ("aspects", "pulls", "relief", "usage")
+
+    def __init__(self) -> None:
+        self.pulls: dict[str, int] = {}
+        self.aspects: dict[str, int] = {}
+        self.usage = 0
+        self.relief = 0
+
+
+class RuntimeErrors:
+    """The messages of RuntimeReady=false and NetworkReady=false; "" while the runtime is well."""
+
+    __slots__ = ("network", "runtime")
+
+    def __init__(self) -> None:
+        self.runtime = ""
+        self.network = ""
+
+
+class HostFiles:
+    """What volumes have changed on the disks of a machine.
+
+    paths: path -> what a hostPath volume has made there
+    grouped: volumes with files that have had their group changed
+    """
+
+    __slots__ = ("grouped", "paths")
+
+    def __init__(self) -> None:
+        self.paths: dict[str, str] = {}
+        self.grouped: dict[str, None] = {}
+
+
+class Addresses:
+    """The numbers of pod addresses. used: one bit for each number"""
+
+    __slots__ = ("last", "used")
+
+    def __init__(self) -> None:
+        self.last = 1
+        self.used = 0
+
+
 class Machine:
     """One node's hardware and runtime.
 
@@ -50,16 +102,12 @@ class Machine:
     manifests: the manifest directory: file -> its pod, or None if the file holds no pod
     logs: the files of the logs that grow, or did
     rotation_us: when the next rotation of logs may shrink them
-    runtime_error, network_error: messages of RuntimeReady=false and NetworkReady=false
+    errors: what its runtime reports
     runtime_delay_us: how much longer the runtime's answers take (a slow disk); None: it gives none
-    pull_faults: image -> the trace record of the fault that makes its pulls fail
-    fault_records: aspect that is faulty -> the trace record of the fault
-    usage_fault: the record of the fault that changed what programs here use
-    relief_record: the record by which a use from outside of the pods last ended
+    records: the trace records of its faults
     outside: resource -> its use from outside of the pods
     mounts: unique name of a volume -> for which pods it is mounted
-    made_paths: path -> what a hostPath volume has made there
-    grouped_volumes: volumes with files that have had their group changed
+    host_files: what volumes have changed on its disks
     agent: the running NodeAgent, for the log endpoint and for faults
     """
 
@@ -75,23 +123,17 @@ class Machine:
         self.manifests = _manifests(spec)
         self.logs: Mapping[tuple[str, str, int], LogFiles] = _NONE
         self.rotation_us = -1
-        self.runtime_error = ""
-        self.network_error = ""
+        self.errors = RuntimeErrors()
         self.runtime_delay_us: int | None = 0
-        self.pull_faults: dict[str, int] = {}
-        self.fault_records: dict[str, int] = {}
-        self.usage_fault = 0
-        self.relief_record = 0
+        self.records = FaultRecords()
         self.outside: dict[str, Ramp | Most] = {}
         self.mounts: dict[str, Device] = {}
-        self.made_paths: dict[str, str] = {}
-        self.grouped_volumes: dict[str, None] = {}
+        self.host_files = HostFiles()
         self.agent: Any = None
         self.changed: Callable[[PodRuntime | None], None] = _no_listener
         # pod uid -> container name -> how often all of its instances were removed
         self._removals: Mapping[str, Mapping[str, int]] = _NONE
-        self._last_ip = 1
-        self._used_ips = 0  # one bit for each number of an address
+        self._addresses = Addresses()
 
     @property
     def boot_id(self) -> str:
@@ -111,16 +153,16 @@ class Machine:
     def note_fault(self, aspect: str, record: int) -> None:
         """An aspect of the machine is faulty because of a trace record; 0: it works again."""
         if record:
-            self.fault_records[aspect] = record
+            self.records.aspects[aspect] = record
         else:
-            self.fault_records.pop(aspect, None)
+            self.records.aspects.pop(aspect, None)
 
     def fault_record(self, *aspects: str) -> int:
         """The record of the last of these faults; 0 without one.
 
         For a caller that finds the faults and did not see them begin.
         """
-        return max((self.fault_records.get(aspect, 0) for aspect in aspects), default=0)
+        return max((self.records.aspects.get(aspect, 0) for aspect in aspects), default=0)
 
     def shared(self, resource: str) -> str:
         """The resource that a resource shares its amount with.
@@ -297,14 +339,14 @@ class Machine:
 
     def erase(self) -> None:
         """Lose the disk: what is powered on next is another machine of the same name."""
-        self.made_paths = {}
+        self.host_files.paths = {}
         self.pods = {}
         self.images = dict(self.spec.profile.images)
         self.missing = ()
         self.manifests = _manifests(self.spec)
         self._removals = _NONE
         self.logs = _NONE
-        self._last_ip, self._used_ips = 1, 0
+        self._addresses = Addresses()
 
     def power_on(self) -> None:
         """Boot, if the power is off."""
@@ -323,20 +365,21 @@ class Machine:
         """
         base, _, bits = cidr.partition("/")
         size = 1 << (32 - int(bits or 24))
-        host = self._last_ip
+        addresses = self._addresses
+        host = addresses.last
         for _ in range(size):
             # 0 is the network, 1 the gateway, the last the broadcast address
             host = host + 1 if host < size - 2 else 2
-            if not self._used_ips >> host & 1:
-                self._used_ips |= 1 << host
-                self._last_ip = host
+            if not addresses.used >> host & 1:
+                addresses.used |= 1 << host
+                addresses.last = host
                 pod.set_address(intern(base), host)  # one string serves all pods of the node
                 return
         pod.set_address("")
 
     def _free_ip(self, pod: PodRuntime) -> None:
         if pod.host:
-            self._used_ips ^= 1 << pod.host
+            self._addresses.used ^= 1 << pod.host
             pod.set_address(pod.ip)
 
 

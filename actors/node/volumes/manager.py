@@ -394,7 +394,7 @@ class VolumeManager:
             self._call_driver(pod, volume, target)
             return
         if target.host_path is not None:
-            problem = checked(*target.host_path, self._agent.machine.made_paths)
+            problem = checked(*target.host_path, self._agent.machine.host_files.paths)
         if problem:
             self._failed(pod, volume, "MountVolume.SetUp failed", problem)
         else:
@@ -440,7 +440,7 @@ class VolumeManager:
         policy = driver.fs_group_policy
         if context.get("fsGroup") is None or policy == "None" or not (policy == "File" or target.fs_group):
             return False
-        known = self._agent.machine.grouped_volumes
+        known = self._agent.machine.host_files.grouped
         first = target.unique not in known
         known[target.unique] = None
         return first or (context.get("fsGroupChangePolicy") or "Always") == "Always"

@@ -23,19 +23,20 @@ Differs  handlers run at the instant at which the event arrives, and have no que
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import Enum
 from sys import intern
-from typing import Any, Generic, TypeVar, cast
+from typing import Any
 
 from sim.api.objects import controller_of
 from sim.api.schema.resource import Resource
 from sim.api.store import Beaten, Item
 from sim.api.types import Obj, WatchEvent
-from sim.api.watch.columnar_renewals import Run, Runs
+from sim.api.watch.columnar_renewals import Runs
 from sim.api.watch.delivery import Delivery
-from sim.api.watch.lease_renewals import Renewal, all_renewals
+from sim.api.watch.lease_renewals import Renewal
+from sim.client.cache.handlers import EVERYBODY, HandlersByEvent, HeartbeatNeeds, Heartbeats, unmoved
 from sim.client.cache.indexes import NAMESPACE, Index, IndexFn
 from sim.client.cache.reflector import Reflector, Selection
+from sim.client.cache.unread import Unread
 from sim.client.client import Client
 from sim.kernel import Context, Future, State
 from sim.kernel.causes import caused_by
@@ -43,9 +44,6 @@ from sim.units import SECOND
 
 Objects = list[Obj]  # `Informer.list` hides the name inside the class
 Items = list[Item]
-Handler = TypeVar("Handler", bound=Callable[..., None])
-RENEWALS_MAX = 50_000  # lease renewals that may wait before they are indexed by key
-EVERYBODY = ""  # routing value: the object concerns every handler
 
 
 def stripped(obj: Obj) -> Obj:
@@ -60,10 +58,6 @@ def _without_managed(item: Item) -> Item:
     bare = Item(item.key, stripped(item.obj), item.rev, item.created, item.managed)
     bare.cause = item.cause
     return bare
-
-
-def unmoved(old: Obj, new: Obj) -> None:
-    """The `beat` handler of a client that ignores updates of heartbeat timestamps alone."""
 
 
 class View(Mapping[str, Obj]):
@@ -91,45 +85,7 @@ class View(Mapping[str, Obj]):
         return View(self._items.copy())
 
 
-class Handlers(Generic[Handler]):
-    """Handlers in order of registration: all of them, or those for one routing value."""
-
-    __slots__ = ("_all", "known")
-
-    def __init__(self) -> None:
-        self._all: list[tuple[str, Handler]] = []
-        self.known: dict[str, Sequence[Handler]] = {}  # remembered results of `of`
-
-    @property
-    def none(self) -> bool:
-        """True if no handler is registered."""
-        return not self._all
-
-    def add(self, handler: Handler, about: str) -> None:
-        """Register a handler for the routing value `about` (`EVERYBODY`: for all objects)."""
-        self._all.append((about, handler))
-        self.known = {}
-
-    def of(self, value: str) -> Sequence[Handler]:
-        """The handlers that an event of an object with this routing value concerns."""
-        known = self.known.get(value)
-        if known is None:
-            wanted = (value, EVERYBODY)
-            known = self.known[value] = [
-                handler for about, handler in self._all if value == EVERYBODY or about in wanted
-            ]
-        return known
-
-
 RESYNC_MIN_US = SECOND  # client-go tools/cache/shared_informer.go: minimumResyncPeriod
-
-
-class Heartbeats(Enum):
-    """When a handler of heartbeats has to be called."""
-
-    PROMPT = "at once"
-    ON_READ = "by the next read; at once while `urge` requests it"
-    IF_URGED = "only while `urge` requests it"
 
 
 class Informer:
@@ -147,38 +103,22 @@ class Informer:
         self._custom = kind.custom
         # The key in the store is this prefix and the key in the informer.
         self._prefix = kind.prefix if kind.namespaced else f"{kind.prefix}/"
-        # Items received while no handler was registered, and not read yet; by key in the store.
-        self._late: dict[str, Item] = {}
-        self._renewals: list[Item] = []  # later than those, in order of arrival
-        self._run: Run | None = (
-            None  # columnar renewals were received up to this one; they are looked up on demand
-        )
-        self._sorted = True  # all columnar renewals have been looked up
-        self._news: list[Item | Runs] | None = None
+        self._unread = Unread()
         # Number of changes other than lease renewals received while no handler was registered.
         self.shifts = 0
         self._order: list[str] | None = None
         self._indexes: dict[str, Index] = {}
         # Indexes by the part that they read: outer name, then inner name.
         self._by_part: dict[str, dict[str, list[Index]]] = {}
-        self._on_add: Handlers[Callable[[Obj], None]] = Handlers()
-        self._on_update: Handlers[Callable[[Obj, Obj], None]] = Handlers()
-        self._on_beat: Handlers[Callable[[Obj, Obj], None]] = Handlers()
-        self._on_delete: Handlers[Callable[[Obj], None]] = Handlers()
-        self._route: Callable[[Obj], str] | None = None
-        self._route_part = ""
+        self._handlers = HandlersByEvent()
         self._on_synced: list[Callable[[], None]] = []
         self._resync_us = max(resync_us, RESYNC_MIN_US) if resync_us else 0
         self._started = False
         self._resynced = False
-        # Without the fast path every event is received as it arrives.
-        self._may_be_lazy = ctx.kernel.fast.lazy
-        # Without handlers events wait for a reader.
-        self.delivery = Delivery.ON_READ if self._may_be_lazy else Delivery.EVENTS
-        self._prompt = False  # a handler needs each heartbeat promptly
-        self._patient = False  # a handler accepts heartbeats late
-        self._urgent: dict[str, None] = {}  # late handlers that need heartbeats promptly for now
-        self._stirred = False  # a state has changed, so late heartbeats may be missed
+        self._heartbeats = HeartbeatNeeds(ctx.kernel.fast.lazy)
+        # Without handlers events wait for a reader; without the fast path each is received as it
+        # arrives.
+        self.delivery = Delivery.ON_READ if ctx.kernel.fast.lazy else Delivery.EVENTS
         self._reflector = Reflector(ctx, client, resource, self, selection)
         ctx.on_hindrance(self._hindered)
 
@@ -192,7 +132,8 @@ class Informer:
 
     def _settled(self) -> dict[str, Item]:
         self.pull()
-        if self._late or self._renewals or not self._sorted:
+        unread = self._unread
+        if unread.late or unread.renewals or not unread.is_sorted:
             self._settle()
         return self._items
 
@@ -209,10 +150,11 @@ class Informer:
     def get(self, key: str) -> Obj | None:
         """The object of a key as of now; None if there is none."""
         self.pull()
-        if self._renewals:
-            self._sort_in()
-        known, late = self._items.get(key), self._late
-        if (late and self._prefix + key in late) or not self._sorted:
+        unread = self._unread
+        if unread.renewals:
+            unread.sort_in()
+        known, late = self._items.get(key), unread.late
+        if (late and self._prefix + key in late) or not unread.is_sorted:
             if known is None:
                 self._settle()
             elif (newest := self.newest(self._prefix + key)) is not None and newest is not known:
@@ -225,7 +167,8 @@ class Informer:
         """True while no handler is registered: a slow process then receives events at no cost, as
         they arrive or when they are read.
         """
-        return self._on_add.none and self._on_update.none and self._on_delete.none
+        handlers = self._handlers
+        return handlers.add.none and handlers.update.none and handlers.delete.none
 
     def pull(self) -> None:
         """Receive what has arrived; with handlers this has been done already, except for heartbeats
@@ -233,19 +176,20 @@ class Informer:
         """
         if self.delivery is Delivery.ON_READ:
             self._reflector.pull()
-        elif self._patient and self.delivery is Delivery.CHANGES:
+        elif self.delivery is Delivery.CHANGES and self._heartbeats.on_read:
             self._reflector.pull_beats()
-        elif self._stirred and self._ctx.state is State.RUNNING:
-            self._stirred = False
+        elif self._heartbeats.is_disturbed and self._ctx.state is State.RUNNING:
+            self._heartbeats.is_disturbed = False
             self._tune()
 
     def newest(self, long: str) -> Item | None:
         """The newest received item of this key in the store, without building objects that have not
         been read.
         """
-        self._sort_in()
-        known = self._late.get(long) or self._items.get(long.removeprefix(self._prefix))
-        run = self._run
+        unread = self._unread
+        unread.sort_in()
+        known = unread.late.get(long) or self._items.get(long.removeprefix(self._prefix))
+        run = unread.run
         if run is not None and known is not None and known.rev < run.rev:
             found = run.course.newest(long, run.rev)
             if found is not None and found.rev > known.rev:
@@ -255,9 +199,8 @@ class Informer:
     def peek(self, section: str, field: str) -> Iterator[tuple[str, Any]]:
         """Key and one field of each object, without building objects that have not been read."""
         self.pull()
-        self._sort_in()
         self._look_up()
-        late, prefix = self._late, self._prefix
+        late, prefix = self._unread.late, self._prefix
         for key, item in self._items.items():
             yield key, late.get(prefix + key, item).peek(section, field)
         for long, item in late.items():
@@ -270,12 +213,8 @@ class Informer:
 
         There can be one reader only: each item is returned once.
         """
-        news, self._news = self._news, []
+        news, self._unread.news = self._unread.news, []
         return news or ()
-
-    def _no_news(self, long: str) -> None:
-        if self._news:
-            self._news = [item for item in self._news if isinstance(item, Runs) or item.key != long]
 
     def list(self) -> Objects:
         """All objects, in the order of their keys."""
@@ -328,36 +267,30 @@ class Informer:
         """
         objects = self.list()
         if update is not None:
-            self._on_update.add(update, about)
+            self._handlers.update.add(update, about)
             if beat is not unmoved:
-                self._on_beat.add(beat or update, about)
-                self._prompt = self._prompt or heartbeats is Heartbeats.PROMPT
-                self._patient = self._patient or heartbeats is Heartbeats.ON_READ
+                self._handlers.beat.add(beat or update, about)
+                self._heartbeats.add(heartbeats)
         if delete is not None:
-            self._on_delete.add(delete, about)
+            self._handlers.delete.add(delete, about)
         self._tune()
         if add is not None:
-            self._on_add.add(add, about)
+            self._handlers.add.add(add, about)
             for obj in objects:
                 add(obj)
 
     def urge(self, who: str, urgent: bool) -> None:
         """Request (or stop requesting) prompt delivery of heartbeats for the handler named `who`."""
-        if urgent != (who in self._urgent):
-            if urgent:
-                self._urgent[who] = None
-            else:
-                del self._urgent[who]
+        if self._heartbeats.set_urgent(who, urgent):
             self._tune()
 
     def _tune(self) -> None:
-        may_wait = self._may_be_lazy and self._ctx.runs_freely
-        may_wait = may_wait and not (self._prompt or self._urgent or self._stirred)
+        may_wait = self._ctx.runs_freely and self._heartbeats.may_wait()
         delivery = Delivery.CHANGES if may_wait else Delivery.EVENTS
         if delivery is not self.delivery:
             self.delivery = delivery
             self._reflector.tune()
-            if may_wait and self._patient:
+            if may_wait and self._heartbeats.on_read:
                 self._ctx.kernel.standing.put_off[self] = None
 
     def _hindered(self) -> None:
@@ -373,9 +306,10 @@ class Informer:
         """The state of a process, link or clock changes: from now on receive heartbeats promptly,
         until the process runs freely and the informer is read.
         """
-        if self.delivery is Delivery.CHANGES and self._patient and self._ctx.state is not State.DEAD:
+        needs = self._heartbeats
+        if self.delivery is Delivery.CHANGES and needs.on_read and self._ctx.state is not State.DEAD:
             self.pull()
-            self._stirred = True
+            needs.is_disturbed = True
             self._tune()
 
     def route(self, fn: Callable[[Obj], str], part: str) -> None:
@@ -384,10 +318,7 @@ class Informer:
         It reads only the field `part` of the metadata. An update that changes this field is
         delivered to all handlers. By convention a second call sets the same function.
         """
-        self._route, self._route_part = fn, part
-
-    def _concerns(self, obj: Obj) -> str:
-        return EVERYBODY if self._route is None else self._route(obj)
+        self._handlers.route, self._handlers.route_part = fn, part
 
     def when_synced(self, fn: Callable[[], None]) -> None:
         """Call `fn` once the first list has been received; at once if it has been already."""
@@ -416,7 +347,7 @@ class Informer:
 
     def _tell_again(self, obj: Obj) -> None:
         """Call `update` for an object that has not changed, as a resync does."""
-        for update in self._on_update.of(self._concerns(obj)):
+        for update in self._handlers.update.of(self._handlers.value_of(obj)):
             update(obj, obj)
 
     # --- what the reflector puts in ---------------------------------------------------------------
@@ -438,8 +369,8 @@ class Informer:
             old = self._items.get(key)
             if old is None or old.rev != item.rev:
                 with caused_by(kernel, item.cause):
-                    if self._news is not None:
-                        self._news.append(item)
+                    if self._unread.news is not None:
+                        self._unread.news.append(item)
                     self._put(key, item)
             elif self._custom and old.obj != item.obj:  # its definition converts it differently now
                 self._put(key, item)
@@ -450,7 +381,7 @@ class Informer:
             owner = controller_of(item.obj)
             gone = kernel.standing.gone(item.key if owner is None else owner["uid"])
             with caused_by(kernel, gone if gone > item.cause else 0):
-                self._no_news(item.key)
+                self._unread.drop_news(item.key)
                 self._remove(key, item.obj)
         if not self.synced:
             self.synced = True
@@ -468,9 +399,9 @@ class Informer:
         """Apply one watch event to the store and notify handlers."""
         item = event.item
         assert item is not None
-        news, key = self._news, self._short(item.key)
+        news, key = self._unread.news, self._short(item.key)
         if event.type == "DELETED":
-            self._no_news(item.key)
+            self._unread.drop_news(item.key)
             self._remove(key, stripped(item.obj))
         else:
             if news is not None:
@@ -479,23 +410,11 @@ class Informer:
 
     def absorb(self, events: Sequence[WatchEvent]) -> None:
         """Receive events while no handler is registered: items are indexed when they are read."""
-        news = self._news
-        if type(events) is Runs:
-            self._run, self._sorted = events.last or self._run, False
-            self._renewals += [piece for piece in events.pieces if isinstance(piece, Renewal)]
-            if news is not None:
-                news.append(events)
+        unread = self._unread
+        if unread.absorb(events):
             return
-        if all_renewals(events):
-            renewals = cast(Sequence[Item], events)
-            if len(self._renewals) > RENEWALS_MAX:
-                self._sort_in()
-            self._renewals += renewals
-            if news is not None:
-                news += renewals
-            return
-        self._sort_in()
-        late = self._late
+        unread.sort_in()
+        news, late = unread.news, unread.late
         for event in events:
             item = event.item
             if item is None:
@@ -508,29 +427,24 @@ class Informer:
                     news.append(item)
                 continue
             late.pop(long, None)
-            self._no_news(long)
-            news = self._news
+            self._unread.drop_news(long)
+            news = unread.news
             self._remove(long.removeprefix(self._prefix), item.obj)
-
-    def _sort_in(self) -> None:
-        """Index waiting lease renewals by key."""
-        if self._renewals:
-            self._late.update({item.key: item for item in self._renewals})
-            self._renewals = []
 
     def _look_up(self) -> None:
         """Move the newest columnar renewal of each lease to the late items."""
-        if not self._sorted and self._run is not None:
-            self._sorted = True
-            for long in self._run.course.rows:
+        unread = self._unread
+        unread.sort_in()
+        if not unread.is_sorted and unread.run is not None:
+            unread.is_sorted = True
+            for long in unread.run.course.rows:
                 newest = self.newest(long)
                 if newest is not None and newest is not self._items.get(long.removeprefix(self._prefix)):
-                    self._late[long] = newest
+                    unread.late[long] = newest
 
     def _settle(self) -> None:
-        self._sort_in()
         self._look_up()
-        late, self._late = self._late, {}
+        late, self._unread.late = self._unread.late, {}
         for long, item in late.items():
             self._put(self._short(long), item)
 
@@ -539,7 +453,7 @@ class Informer:
 
         `beaten`: True if nothing but heartbeat timestamps is new
         """
-        items, obj = self._items, item.obj
+        items, obj, handlers = self._items, item.obj, self._handlers
         if "managedFields" in obj["metadata"]:
             item = _without_managed(item)
             obj = item.obj
@@ -550,7 +464,7 @@ class Informer:
                 return  # there is no handler and no index to update
             old = known.obj
             if beaten:  # no index reads heartbeat timestamps
-                for beat in self._on_beat.known.get(EVERYBODY) or self._on_beat.of(EVERYBODY):
+                for beat in handlers.beat.known.get(EVERYBODY) or handlers.beat.of(EVERYBODY):
                     beat(old, obj)
                 return
             for top, parts in self._by_part.items():
@@ -560,19 +474,19 @@ class Informer:
                 for sub, indexes in parts.items():
                     if not (sub and was and now) or was.get(sub) is not now.get(sub):
                         self._reindex(indexes, key, old, obj)
-            route, part, value = self._route, self._route_part, EVERYBODY
+            route, part, value = handlers.route, handlers.route_part, EVERYBODY
             if route is not None and old["metadata"].get(part) is obj["metadata"].get(part):
                 value = route(obj)
-            handlers = self._on_update
-            for update in handlers.known.get(value) or handlers.of(value):
+            updates = handlers.update
+            for update in updates.known.get(value) or updates.of(value):
                 update(old, obj)
             return
         self._order = None
         for index in self._indexes.values():
             if index.made:
                 index.add(key, obj)
-        value = EVERYBODY if self._route is None else self._route(obj)
-        for add in self._on_add.known.get(value) or self._on_add.of(value):
+        value = handlers.value_of(obj)
+        for add in handlers.add.known.get(value) or handlers.add.of(value):
             add(obj)
 
     def _reindex(self, indexes: Sequence[Index], key: str, old: Obj, obj: Obj) -> None:
@@ -591,7 +505,7 @@ class Informer:
         for index in self._indexes.values():
             if index.made:
                 index.remove(key, old)
-        for delete in self._on_delete.of(self._concerns(last)):
+        for delete in self._handlers.delete.of(self._handlers.value_of(last)):
             delete(last)
 
 

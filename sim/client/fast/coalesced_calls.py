@@ -63,11 +63,11 @@ class FoldedCalls:
     _moves: value of `Standing.moves` when the fast path was found open
     _limit_us: timeout of the call under way
     _quiet: True if the caller does not wait for the reply
-    _due: the object in an undelivered quiet reply, which arrives at `_due_us`
+    _due: the object in an undelivered quiet reply, and the time and order of its arrival
     """
 
     __slots__ = (
-        "_asked", "_bucket", "_cause", "_channel", "_client", "_ctx", "_due", "_due_order", "_due_us", "_kernel", "_limit_us", "_lot", "_moves",
+        "_asked", "_bucket", "_cause", "_channel", "_client", "_ctx", "_due", "_kernel", "_limit_us", "_lot", "_moves",
         "_on_reply", "_quiet", "_request", "_sent_us", "_serve", "_served_us", "_standing", "_timeout_us", "_way",
     )  # fmt: skip
 
@@ -85,8 +85,7 @@ class FoldedCalls:
         self._sent_us = Virtual(0)
         self._served_us = (0, 0)
         self._quiet = False
-        self._due: Item | None = None
-        self._due_us, self._due_order = Virtual(0), 0
+        self._due: tuple[Item, Virtual, int] | None = None
 
     def call(
         self,
@@ -170,7 +169,7 @@ class FoldedCalls:
         at_us = now_us + latency_us + channel.back.delay_us(self._lot >> 16)
         if at_us - self._sent_us < self._limit_us:
             if self._quiet:
-                self._due, self._due_us, self._due_order = item, at_us, kernel.next_order()
+                self._due = item, at_us, kernel.next_order()
                 self._standing.put_off[self] = None
             else:
                 kernel.call_at(at_us, self._deliver, item)
@@ -182,31 +181,34 @@ class FoldedCalls:
         False: it will be delivered.
         """
         self._quiet = False
-        if self._due is None:
+        due = self._due
+        if due is None:
             return False
         self._standing.put_off.pop(self, None)
-        if self._has_come():
+        if self._has_come(due):
             self._due = None
             self._end()
             return True
         self.plan()
         return False
 
-    def _has_come(self) -> bool:
+    def _has_come(self, due: tuple[Item, Virtual, int]) -> bool:
         """True if the reply of a quiet call would have been delivered by now."""
         kernel = self._kernel
-        return (self._due_us, self._due_order) < (kernel.now_us, kernel.order)
+        return due[1:] < (kernel.now_us, kernel.order)
 
     def over(self) -> bool:
         """True if the reply of a quiet call has arrived; it is then not delivered."""
-        return self._due is not None and self._has_come() and self.claim()
+        due = self._due
+        return due is not None and self._has_come(due) and self.claim()
 
     def plan(self) -> None:
         """A state changes: the quiet reply becomes an ordinary event, unless it has arrived."""
-        item, kernel = self._due, self._kernel
-        if item is not None and not self._has_come():
+        due, kernel = self._due, self._kernel
+        if due is not None and not self._has_come(due):
             self._due = None
-            kernel.call_in(self._due_order, self._due_us, self._deliver, item)
+            item, at_us, order = due
+            kernel.call_in(order, at_us, self._deliver, item)
 
     def _deliver(self, item: Item) -> None:
         reply = Reply(200, item=item)

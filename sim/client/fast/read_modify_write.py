@@ -182,7 +182,7 @@ class Exchange(FoldedCalls):
         if self._due is not None:
             self._serve = no_call
             self._kernel.follow(self._cause)
-            planned.told(self._due, self._due_us)
+            planned.told(self._due[0], self._due[1])
 
     def plan(self) -> None:
         """A state changes: continue step by step with ordinary calls."""

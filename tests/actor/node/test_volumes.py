@@ -191,7 +191,7 @@ async def test_volumes_of_a_node_are_checked_by_their_kind() -> None:
             "volume data has volumeMode Block, but is specified in volumeMounts"
         ) in texts
         assert [text for _, text in api.events("SuccessfulMountVolume")]
-        assert runs(api) and node.machine.made_paths == {"/data/x": "Directory"}
+        assert runs(api) and node.machine.host_files.paths == {"/data/x": "Directory"}
         # The other volume has made the directory.
         assert "running" in api.pod("path")["status"]["containerStatuses"][0]["state"]
 

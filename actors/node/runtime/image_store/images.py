@@ -106,7 +106,7 @@ class Images:
                 "image": image,
                 "error": error,
                 "wait_us": self._back_off.held_since_update_us(key, now_us),
-                "fault": agent.machine.pull_faults.get(image, 0),
+                "fault": agent.machine.records.pulls.get(image, 0),
             }
             agent.ctx.decided("pull-back-off", f"pods/{meta['namespace']}/{meta['name']}", why)
             text = f'Failed to pull image "{image}": {error}'

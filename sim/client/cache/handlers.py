@@ -1,0 +1,113 @@
+"""The handlers of an informer: which of them an event concerns, and when heartbeats need them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Generic, TypeVar
+
+from sim.api.types import Obj
+
+Handler = TypeVar("Handler", bound=Callable[..., None])
+EVERYBODY = ""  # routing value: the object concerns every handler
+
+
+def unmoved(old: Obj, new: Obj) -> None:
+    """The `beat` handler of a client that ignores updates of heartbeat timestamps alone."""
+
+
+class Heartbeats(Enum):
+    """When a handler of heartbeats has to be called."""
+
+    PROMPT = "at once"
+    ON_READ = "by the next read; at once while `urge` requests it"
+    IF_URGED = "only while `urge` requests it"
+
+
+class Handlers(Generic[Handler]):
+    """Handlers in order of registration: all of them, or those for one routing value."""
+
+    __slots__ = ("_all", "known")
+
+    def __init__(self) -> None:
+        self._all: list[tuple[str, Handler]] = []
+        self.known: dict[str, Sequence[Handler]] = {}  # remembered results of `of`
+
+    @property
+    def none(self) -> bool:
+        """True if no handler is registered."""
+        return not self._all
+
+    def add(self, handler: Handler, about: str) -> None:
+        """Register a handler for the routing value `about` (`EVERYBODY`: for all objects)."""
+        self._all.append((about, handler))
+        self.known = {}
+
+    def of(self, value: str) -> Sequence[Handler]:
+        """The handlers that an event of an object with this routing value concerns."""
+        known = self.known.get(value)
+        if known is None:
+            wanted = (value, EVERYBODY)
+            known = self.known[value] = [
+                handler for about, handler in self._all if value == EVERYBODY or about in wanted
+            ]
+        return known
+
+
+class HandlersByEvent:
+    """The handlers of an informer, and the routing of objects to them.
+
+    route: computes an object's routing value; None: every object concerns every handler
+    route_part: the field of the metadata that it reads
+    """
+
+    __slots__ = ("add", "beat", "delete", "route", "route_part", "update")
+
+    def __init__(self) -> None:
+        self.add: Handlers[Callable[[Obj], None]] = Handlers()
+        self.update: Handlers[Callable[[Obj, Obj], None]] = Handlers()
+        self.beat: Handlers[Callable[[Obj, Obj], None]] = Handlers()
+        self.delete: Handlers[Callable[[Obj], None]] = Handlers()
+        self.route: Callable[[Obj], str] | None = None
+        self.route_part = ""
+
+    def value_of(self, obj: Obj) -> str:
+        """The routing value of an object."""
+        return EVERYBODY if self.route is None else self.route(obj)
+
+
+class HeartbeatNeeds:
+    """When the handlers of heartbeats have to be called.
+
+    prompt: True if a handler needs each heartbeat at once, or if there is no fast path
+    on_read: True if a handler accepts heartbeats by the next read
+    urgent: late handlers that need heartbeats promptly for now
+    is_disturbed: True if a state has changed, so that late heartbeats may be missed
+    """
+
+    __slots__ = ("is_disturbed", "on_read", "prompt", "urgent")
+
+    def __init__(self, may_wait: bool) -> None:
+        self.prompt = not may_wait
+        self.on_read = False
+        self.urgent: dict[str, None] = {}
+        self.is_disturbed = False
+
+    def add(self, heartbeats: Heartbeats) -> None:
+        """Take in the need of a new handler."""
+        self.prompt = self.prompt or heartbeats is Heartbeats.PROMPT
+        self.on_read = self.on_read or heartbeats is Heartbeats.ON_READ
+
+    def set_urgent(self, who: str, urgent: bool) -> bool:
+        """Note if a late handler needs heartbeats promptly; False if that is known."""
+        if urgent == (who in self.urgent):
+            return False
+        if urgent:
+            self.urgent[who] = None
+        else:
+            del self.urgent[who]
+        return True
+
+    def may_wait(self) -> bool:
+        """True if no heartbeat is needed at once."""
+        return not (self.prompt or self.urgent or self.is_disturbed)
