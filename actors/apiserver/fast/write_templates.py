@@ -25,13 +25,13 @@ from actors.apiserver.fast import condition_times as shapes
 from actors.apiserver.fast import node_creates as creates
 from actors.apiserver.fast import node_heartbeats as beats
 from actors.apiserver.fast.lease_updates import FastPathServer
+from actors.apiserver.fast.template_kinds import Kinds
 from actors.apiserver.ports import writer_of
 from actors.apiserver.rules import Reads, StoreView
 from sim.api.generated_names import generated_name, new_uid
 from sim.api.kinds.core.pod.kind import CONTAINER_STATUS
 from sim.api.ownership import managed as ownership
 from sim.api.patch.strategic_merge import ORDER_PREFIX, without_nulls
-from sim.api.schema.resource import Resource
 from sim.api.store import Item, Managed
 from sim.api.types import Obj, Reply, Request
 from sim.api.validation import text
@@ -117,16 +117,6 @@ class Lesson(NamedTuple):
     held: Any
 
 
-class Kinds(NamedTuple):
-    """The resources that there are templates for."""
-
-    pods: Resource
-    events: Resource
-    nodes: Resource
-    leases: Resource
-    csinodes: Resource
-
-
 class Plans:
     """The write templates of one incarnation of one replica."""
 
@@ -136,7 +126,7 @@ class Plans:
         self._registry = registry
         self._view = view
         self._strategic = registry.names.media_strategic_patch
-        self._kinds = kinds = Kinds(*map(registry.scheme.resource, Kinds._fields))
+        self._kinds = kinds = Kinds.of(registry.scheme)
         self._lanes = server.lanes
         self._created: dict[Key, Created] = {}
         # Of node agents, with the uid of their owner.

@@ -98,8 +98,8 @@ class NodeLoop:
     registered: True once the API holds the Node object
     _compared: the last status in which a pass would change only heartbeat times, with the health at
         that time
-    _cordon: if it is cordoned, as the last event showed it, and the record by which the watch showed
-        another state (0: none)
+    _cordon: if it is cordoned, as the last event showed it, and the record by which the watch
+        showed another state (0: none)
     _health_record: the record by which the health changed, while the API does not show it
     _reported_us: when the status was last written; -1 before
     _pass_us: the last pass that was run, or the start of the rhythm

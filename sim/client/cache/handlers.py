@@ -81,16 +81,16 @@ class HeartbeatNeeds:
 
     prompt: True if a handler needs each heartbeat at once, or if there is no fast path
     on_read: True if a handler accepts heartbeats by the next read
-    urgent: late handlers that need heartbeats promptly for now
+    urged: late handlers that need heartbeats promptly for now
     is_disturbed: True if a state has changed, so that late heartbeats may be missed
     """
 
-    __slots__ = ("is_disturbed", "on_read", "prompt", "urgent")
+    __slots__ = ("is_disturbed", "on_read", "prompt", "urged")
 
     def __init__(self, may_wait: bool) -> None:
         self.prompt = not may_wait
         self.on_read = False
-        self.urgent: dict[str, None] = {}
+        self.urged: dict[str, None] = {}
         self.is_disturbed = False
 
     def add(self, heartbeats: Heartbeats) -> None:
@@ -100,14 +100,14 @@ class HeartbeatNeeds:
 
     def set_urgent(self, who: str, urgent: bool) -> bool:
         """Note if a late handler needs heartbeats promptly; False if that is known."""
-        if urgent == (who in self.urgent):
+        if urgent == (who in self.urged):
             return False
         if urgent:
-            self.urgent[who] = None
+            self.urged[who] = None
         else:
-            del self.urgent[who]
+            del self.urged[who]
         return True
 
     def may_wait(self) -> bool:
         """True if no heartbeat is needed at once."""
-        return not (self.prompt or self.urgent or self.is_disturbed)
+        return not (self.prompt or self.urged or self.is_disturbed)
