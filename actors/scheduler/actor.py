@@ -149,8 +149,8 @@ class Scheduler:
         self._name = options.scheduler_name
         self._metering = Metering(ctx, self._name, self.queue, self.cluster)
         self._sets_disruption_condition = enabled(options.feature_gates, POD_DISRUPTION)
-        self._pods = self._informers["pods"]
-        self._nodes = self._informers["nodes"]
+        watched = ("pods", "poddisruptionbudgets", "nodes")  # started in this order
+        self._pods, _, self._nodes = [self._informers[name] for name in watched]
         self._binder = VolumeBinder(
             ctx, self._client, self.storage, self._nodes, self._pods, options.bind_timeout_us
         )
@@ -384,8 +384,9 @@ class Scheduler:
             self._try(queued)
 
     def _over(self) -> None:
-        """End the cycle under way."""
-        self._cycle_state = CycleState.NONE
+        """End the cycle under way, unless the next one is scheduled already."""
+        if self._cycle_state is CycleState.RUNNING:
+            self._cycle_state = CycleState.NONE
         self._wake()
 
     def _draw(self, count: int) -> int:

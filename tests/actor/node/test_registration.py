@@ -3,6 +3,7 @@
 from itertools import pairwise
 from typing import Any
 
+from actors.node.heartbeat.node_loop import PassKind
 from actors.node.runtime.profile import NodeSpec
 from sim.api.types import Obj
 from sim.options.node.agent import parse_node_agent
@@ -185,7 +186,7 @@ async def test_shutdown_is_reported_at_once_even_if_a_pass_has_just_read_the_nod
     async with one_node(options=options) as (kernel, api, node):
         await kernel.run_until(21 * SECOND)
         node.fail_pod_network("cni down")  # so that a pass runs
-        while not node.machine.agent.node_loop._running:
+        while node.machine.agent.node_loop._pass_kind is PassKind.NONE:
             await kernel.run_until(kernel.now_us + 500)
         # the pass has read, and its write is on its way
         await kernel.run_until(kernel.now_us + 1_000)
