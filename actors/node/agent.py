@@ -102,6 +102,10 @@ class NodeAgent:
 
     sources_ready: True once the API has listed the node's pods
     used: what the admitted pods use of the node
+
+    Size: an incarnation is a list of some thirty parts, as upstream's Kubelet, which it makes and
+    which know each other through the protocols of `runtime.ports`.  Each part holds its own state;
+    the agent's own is `workers`, `used` and if its sources are ready.
     """
 
     __slots__ = (

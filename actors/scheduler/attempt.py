@@ -130,8 +130,8 @@ class Attempts:
 
     def _key(self, template: Template) -> ClassKey:
         cluster = self.cluster
-        if self._selected_version != cluster.selected_version:
-            self._selected_version = cluster.selected_version
+        if self._selected_version != cluster.versions.selected:
+            self._selected_version = cluster.versions.selected
             self._keys.clear()
         key = self._keys.get(template)
         if key is None:

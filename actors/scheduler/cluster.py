@@ -124,6 +124,46 @@ class Entry:
         self.values: dict[str, int] = {}
 
 
+class Places:
+    """The nodes by zone and by host name. zone_of: the zone of each node"""
+
+    __slots__ = ("hosts", "zone_of", "zones")
+
+    def __init__(self) -> None:
+        self.zones: dict[str, dict[str, None]] = {}
+        self.zone_of: dict[str, str] = {}
+        self.hosts: dict[str, dict[str, None]] = {}
+
+
+class Versions:
+    """Numbers that rise with each change: of the terms of pods, of namespaces, of what selects
+    pods, of the labels that selectors read, and of the order of the nodes (`layout`).
+    """
+
+    __slots__ = ("entries", "layout", "namespaces", "owners", "selected")
+
+    def __init__(self) -> None:
+        self.entries = self.layout = self.namespaces = self.owners = self.selected = 0
+
+
+class ChangeLog:
+    """The latest changes of nodes: the name, and the group of the pod that came or went.
+
+    base: the number of changes that were dropped before them
+    """
+
+    __slots__ = ("base", "latest")
+
+    def __init__(self) -> None:
+        self.latest: list[tuple[str, Group | None]] = []
+        self.base = 0
+
+    @property
+    def end(self) -> int:
+        """The number of changes so far."""
+        return self.base + len(self.latest)
+
+
 class Cluster:
     """All nodes, the pods on them, and indexes over both.
 
@@ -143,25 +183,18 @@ class Cluster:
         self.nodes: dict[str, NodeInfo] = {}
         self.order: list[NodeInfo] = []
         self.position: dict[str, int] = {}
-        self.layout = 0
-        self.log: list[tuple[str, Group | None]] = []
-        self.log_base = 0
+        self.changes = ChangeLog()
         self.pods: dict[str, PodInfo] = {}  # assigned and assumed
         self.assumed: dict[str, None] = {}
         self.nominated: dict[str, dict[str, PodInfo]] = {}
         self.nominations: dict[str, str] = {}
         self.entries: dict[tuple[int, PodTerm, int], Entry] = {}
-        self.entries_version = 0
+        self.versions = Versions()
         self.namespaces: dict[str, Mapping[str, str]] = {}
-        self.namespaces_version = 0
         self.services: dict[str, dict[str, Requirements]] = {}
         self.owners: dict[tuple[str, str, str], Requirements | None] = {}
-        self.owners_version = 0
         self.selected_labels: dict[str, int] = {}
-        self.selected_version = 0
-        self._zones: dict[str, dict[str, None]] = {}
-        self._zone_of: dict[str, str] = {}
-        self._hosts: dict[str, dict[str, None]] = {}
+        self._places = Places()
         self.images = Images()
         self._listed = True
 
@@ -242,21 +275,22 @@ class Cluster:
         """Move the node to the zone and host of these labels, or out of all; within a zone it keeps
         its place.
         """
-        was, now = self._zone_of.pop(node.name, None), zone_key(labels, self.names) if there else None
+        places = self._places
+        was, now = places.zone_of.pop(node.name, None), zone_key(labels, self.names) if there else None
         if was != now:
-            _move(self._zones, node.name, was, now)
+            _move(places.zones, node.name, was, now)
         if now is not None:
-            self._zone_of[node.name] = now
+            places.zone_of[node.name] = now
         host = self.names.label_hostname
-        _move(self._hosts, node.name, node.labels.get(host), labels.get(host))
+        _move(places.hosts, node.name, node.labels.get(host), labels.get(host))
         node.labels = labels
         self._listed = False
-        self.layout += 1
+        self.versions.layout += 1
 
     def list_nodes(self) -> list[NodeInfo]:
         """Return all nodes, one of each zone in turn."""
         if not self._listed:
-            columns = [list(zone) for zone in self._zones.values()]
+            columns = [list(zone) for zone in self._places.zones.values()]
             deepest = max((len(column) for column in columns), default=0)
             self.order = [
                 self.nodes[column[row]] for row in range(deepest) for column in columns if row < len(column)
@@ -333,18 +367,18 @@ class Cluster:
         entry = self.entries.get(key)
         if entry is None:
             entry = self.entries[key] = Entry(kind, term, weight)
-            self.entries_version += 1
+            self.versions.entries += 1
             self._select(term.selector, 1)
         _count(entry.values, value, sign * weight)
         if not entry.values:
             del self.entries[key]
-            self.entries_version += 1
+            self.versions.entries += 1
             self._select(term.selector, -1)
 
     def _select(self, selector: Requirements | None, sign: int) -> None:
         for label, _, _ in selector or ():
             _count(self.selected_labels, label, sign)
-            self.selected_version += 1
+            self.versions.selected += 1
 
     def concerning(self, template: Template) -> list[Entry]:
         """Return the terms of existing pods that match such pods."""
@@ -359,23 +393,18 @@ class Cluster:
 
         group: the group of the pod that was added or removed; None if something else has changed
         """
-        log = self.log
+        log = self.changes.latest
         log.append((name, group))
         node = self.nodes.get(name)
         if node is not None and node.obj is not None:
-            sharing = self._hosts.get(node.labels.get(self.names.label_hostname, ""))
+            sharing = self._places.hosts.get(node.labels.get(self.names.label_hostname, ""))
             if sharing is not None and len(sharing) > 1:
                 log.extend([(other, None) for other in sharing])
         if len(log) > LOG_MAX:
             # Only the older half, so that classes that follow closely need not evaluate every node.
             gone = len(log) // 2
-            self.log_base += gone
+            self.changes.base += gone
             del log[:gone]
-
-    @property
-    def log_end(self) -> int:
-        """The position after the last change."""
-        return self.log_base + len(self.log)
 
     # --- nominations ------------------------------------------------------------------------------
 
@@ -406,7 +435,7 @@ class Cluster:
             self.namespaces.pop(name, None)
         elif self.namespaces.get(name) != labels:
             self.namespaces[name] = labels
-            self.namespaces_version += 1
+            self.versions.namespaces += 1
 
     def set_service(self, namespace: str, name: str, obj: Obj | None) -> None:
         """Set a service; pods are spread by its selector. None if it was deleted."""
@@ -416,7 +445,7 @@ class Cluster:
             self._select(held.get(name), -1)
             self._select(selector, 1)
             held[name] = selector
-            self.owners_version += 1
+            self.versions.owners += 1
             if not selector:
                 del held[name]
 
@@ -426,7 +455,7 @@ class Cluster:
         key = (kind, meta["namespace"], meta["name"])
         if deleted:
             self._select(self.owners.pop(key, None), -1)
-            self.owners_version += 1
+            self.versions.owners += 1
             return
         plain = kind == "ReplicationController"
         made = equal_labels(selector or {}) if plain else from_label_selector(selector)
@@ -434,7 +463,7 @@ class Cluster:
             self._select(self.owners.get(key), -1)
             self._select(made, 1)
             self.owners[key] = made
-            self.owners_version += 1
+            self.versions.owners += 1
 
     def default_selector(
         self, namespace: str, labels: Mapping[str, str], owner: tuple[str, str]

@@ -207,6 +207,9 @@ class Template:
     shape: one object for all templates that differ only in their labels
     own_keys: the labels that the pod's own terms and constraints read
     unscored_cpu: CPU overhead that does not count for scores, in thousandths of a core
+
+    Size: one attribute for each field of a pod's specification that a plugin reads.  It is made
+    once for a shape of pods and does not change.
     """
 
     def __init__(self, pod: Obj, gates: Collection[str] = ()) -> None:

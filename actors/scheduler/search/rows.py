@@ -47,6 +47,10 @@ class ClassRows:
     version: rises whenever a result may have changed
     wide: True if a filter reads more than the nodes' own statuses, so that `across` must be called
     scored: the plugins of the raw scores in a signature
+
+    Size: half of the attributes are columns with a row for each node, and the rest are what the
+    last rebuild read, which is compared with the cluster before each cycle.  A search over
+    thousands of nodes reads all columns at one position in its inner loop.
     """
 
     def __init__(self, profile: Profile, pod: PodInfo) -> None:
@@ -70,15 +74,15 @@ class ClassRows:
         """Apply the changes in the cluster since the last call."""
         cluster = self.cluster
         if (
-            self._layout != cluster.layout
-            or self._cursor < cluster.log_base
+            self._layout != cluster.versions.layout
+            or self._cursor < cluster.changes.base
             or self._is_outdated()
             or (self._reads_taints and self._tolerated() != self._tolerated_before)
         ):
             self._rebuild()
-        elif self._cursor < cluster.log_end:
-            log = cluster.log[self._cursor - cluster.log_base :]
-            self._cursor = cluster.log_end
+        elif self._cursor < cluster.changes.end:
+            log = cluster.changes.latest[self._cursor - cluster.changes.base :]
+            self._cursor = cluster.changes.end
             self.version += 1
             place = self.position.get
             counted: dict[str, None] = {}
@@ -102,18 +106,18 @@ class ClassRows:
     def _is_outdated(self) -> bool:
         """Return True if the terms or the default selector that apply to this class have changed."""
         cluster = self.cluster
-        if self._entries_version != cluster.entries_version:
-            self._entries_version = cluster.entries_version
+        if self._entries_version != cluster.versions.entries:
+            self._entries_version = cluster.versions.entries
             if cluster.concerning(self.template) != self._entries:
                 return True
-        if self._namespaces_version != cluster.namespaces_version:
-            self._namespaces_version = cluster.namespaces_version
+        if self._namespaces_version != cluster.versions.namespaces:
+            self._namespaces_version = cluster.versions.namespaces
             terms = [term for matcher in self._matchers for term in matcher.terms]
             terms += [entry.term for entry in cluster.entries.values()]
             if any(term.namespace_selector is not None for term in terms):
                 return True
-        if self._owners_version != cluster.owners_version:
-            self._owners_version = cluster.owners_version
+        if self._owners_version != cluster.versions.owners:
+            self._owners_version = cluster.versions.owners
             return self._default_selector() != self._selector
         return False
 
@@ -125,10 +129,10 @@ class ClassRows:
 
     def _rebuild(self) -> None:
         cluster, template = self.cluster, self.template
-        self._layout, self._cursor = cluster.layout, cluster.log_end
-        self._namespaces_version = cluster.namespaces_version
+        self._layout, self._cursor = cluster.versions.layout, cluster.changes.end
+        self._namespaces_version = cluster.versions.namespaces
         self.version += 1
-        self._entries_version, self._owners_version = cluster.entries_version, cluster.owners_version
+        self._entries_version, self._owners_version = cluster.versions.entries, cluster.versions.owners
         self._entries, self._selector = cluster.concerning(template), self._default_selector()
         self._vectors: dict[Group, tuple[int, ...]] = {}
         self._least: dict[int, int] = {}

@@ -50,6 +50,9 @@ class Beats:
         answered; `state`, `lot`: of the next draw
     _next: for the places of the window, the columns after their renewals; `_done` of these have
         happened, and `_kept` of them have been copied to `columns`
+
+    Size: the columns of the present window and the position in it are read for each renewal, of
+    which a thousand nodes make a hundred a second of virtual time.
     """
 
     def __init__(self, kernel: Kernel, store: MemoryStore, prefix: str, watched: Callable[[], bool]) -> None:

@@ -302,6 +302,9 @@ class Kind:
         with metadata only lack them
     allocate: gives an object addresses and ports on its way into the store
         (`core.service.addresses`)
+
+    Size: each field is one thing in which kinds may differ from the general rule, declared by the
+    kind's own file; it is a record that does not change.
     """
 
     rows: tuple[Row, ...]

@@ -49,6 +49,9 @@ class Resource:
     custom: True if a definition made it: a `crd.served.CustomResource`
     lifecycle: of a version that is deprecated
     form: makes the conversion to the stored form where the fields of this version differ from it
+
+    Size: each field is one that discovery, an error message or a key in the store shows; it is a
+    record that does not change.
     """
 
     group: str

@@ -355,12 +355,12 @@ def test_current_class_does_not_recheck_every_node_when_the_log_is_cut():
     world.node("n1")
     info = world.cluster.templates.info(world.pod())
     state = world.attempts.state(info)
-    made, late = state.position, world.cluster.log_end
+    made, late = state.position, world.cluster.changes.end
     for _ in range(LOG_MAX // 1000 + 2):
         for _ in range(1000):
             world.cluster.touch("n1")
         assert world.attempts.state(info).position is made
-    assert world.cluster.log_base > late  # it was cut
+    assert world.cluster.changes.base > late  # it was cut
     for _ in range(LOG_MAX + 1):
         world.cluster.touch("n1")
     assert world.attempts.state(info).position is not made

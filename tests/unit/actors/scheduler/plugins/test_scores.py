@@ -171,11 +171,11 @@ def test_image_spread_is_recounted_for_a_node_when_it_is_observed():
     cluster.observe("c")
     cluster.observe("b")
     assert not images.settled
-    facts, logged = cluster.nodes["a"].facts, cluster.log_end
+    facts, logged = cluster.nodes["a"].facts, cluster.changes.end
     cluster.observe("a")
     assert images.settled and counts() == [[2], [1, 2], []]
     # classes look at it again
-    assert cluster.nodes["a"].facts is not facts and cluster.log_end == logged + 1
+    assert cluster.nodes["a"].facts is not facts and cluster.changes.end == logged + 1
     cluster.delete_node("b")
     assert not images.settled and cluster.nodes["a"].images["x:1"][1] == 2
     cluster.observe("a")
