@@ -128,9 +128,7 @@ def large_classes() -> tuple[str, ...]:
     A record has as many fields as the list that it mirrors has entries, it holds no state, and a
     part of it would have a name that the list does not have.  Each class that can change counts.
     """
-    counts = (
-        (path, node, len(attributes(node))) for path, node in _classes() if not is_record(path, node)
-    )
+    counts = ((path, node, len(attributes(node))) for path, node in _classes() if not is_record(path, node))
     return tuple(
         f"{node.name} {count} {path}:{node.lineno}"
         for path, node, count in counts
