@@ -57,8 +57,7 @@ def _nothing(until_us: Virtual, order: int) -> None:
     """Stands for the bulk work while there is none."""
 
 
-# A callback: time, order, function, argument, cause. If the function is None, `beat` of the
-# argument is called.
+# A callback: time, order, function (None: `beat` of the argument), argument, cause.
 Call = tuple[Virtual, int, Callable[[Any], None] | None, Any, int]
 
 
@@ -89,8 +88,7 @@ class Kernel:
         self.network = Network(seed, self.standing)
         self.aside, self.long_work = (aside := Aside(self)), aside.jobs
         self.gate = Gate(self, replay or [])
-        # What a reader of metrics counts; None while there is no reader.
-        self.meters: Meters | None = None
+        self.meters: Meters | None = None  # what a reader of metrics counts; None without one
         self.queues: dict[tuple[str, str], Sized] = {}  # the work queues, by process and name
         # What processes show of their present state, by process: family, labels and value.
         self.gauges: dict[str, Callable[[], Iterable[tuple[str, tuple[str, ...], float]]]] = {}
@@ -110,9 +108,8 @@ class Kernel:
         self._seq = 0  # the order of the call planned last: see `order_of`
         self.order = 0  # order of the call that runs now, or ran last, within its instant
         self._as_of = 0  # number of the last call of `call_as_of`
-        # Bulk work: everything before the next call is done in one piece. `bulk_us` and
-        # `bulk_order` say when its first part is due; `bulk` does all parts up to a time and an
-        # order, counts `steps`, and sets the next time.
+        # Bulk work before the next call: when its first part is due; `bulk` does all parts up to a
+        # time and an order, counts `steps`, and sets the next time.
         self.bulk_us, self.bulk_order = NEVER_US, 0
         self.bulk: Callable[[Virtual, int], None] = _nothing
         self._instant_step = 0  # units of work done before time reached this instant
