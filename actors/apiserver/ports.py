@@ -11,12 +11,13 @@ creates, so that a part does not import the module that imports it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from actors.apiserver.options import ApiServerOptions
 from sim.api.auth.attributes import AccessAttributes, Opinion
 from sim.api.auth.chain import UserRules
+from sim.api.replica_records import CompactionRecord, MasterLeases
 from sim.api.scheme.scheme import Scheme
 from sim.api.store import (
     Answer,
@@ -101,37 +102,6 @@ class LocalStore(Feed, Protocol):
         ...
 
 
-class Compaction(Protocol):
-    """The record by which replicas agree on one compaction per interval."""
-
-    version: int
-
-    def settle(self, seen: int) -> bool:
-        """Return True if the calling replica has to compact: `seen` is still the version."""
-        ...
-
-
-class Masters(Protocol):
-    """The keys by which replicas know each other's addresses."""
-
-    @property
-    def holders(self) -> Mapping[str, tuple[str, Virtual]]:
-        """The holder and the expiry time, by address."""
-        ...
-
-    def renew(self, address: str, holder: str, until_us: Virtual) -> None:
-        """Keep an address until an instant."""
-        ...
-
-    def remove(self, address: str) -> None:
-        """Remove an address at once."""
-        ...
-
-    def alive(self, now_us: int) -> list[str]:
-        """Return the addresses that have not expired."""
-        ...
-
-
 def writer_of(request: Request) -> tuple[str, str]:
     """Return the user and the verb that trace records name, such as "patch status"."""
     sub = request.subresource
@@ -159,12 +129,12 @@ class StorageProcess(Protocol):
         ...
 
     @property
-    def compaction(self) -> Compaction:
+    def compaction(self) -> CompactionRecord:
         """The record by which replicas agree on compactions."""
         ...
 
     @property
-    def masters(self) -> Masters:
+    def masters(self) -> MasterLeases:
         """The addresses of the running API servers."""
         ...
 

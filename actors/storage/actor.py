@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 
 from actors.storage.expiry import Expiry
 from actors.storage.memory import MemoryStore
+from sim.api.replica_records import CompactionRecord, MasterLeases
 from sim.api.store import Answer, Op, Unavailable
 from sim.api.watch.lease_renewals import Line
 from sim.kernel.actor import Context, State
@@ -56,48 +57,6 @@ REQUEST_TIMEOUT_US = 7 * SECOND
 NO_LEADER_US = 3 * SECOND
 LEADER_FOUND_US = 2 * SECOND
 TIMED_OUT = Unavailable("etcdserver: request timed out")
-
-
-class CompactionRecord:
-    """The key by which API servers agree on one compaction per interval."""
-
-    __slots__ = ("version",)
-
-    def __init__(self) -> None:
-        self.version = 0
-
-    def settle(self, seen: int) -> bool:
-        """Compare-and-swap: True if the caller's version was current and it now holds this round."""
-        if seen != self.version:
-            return False
-        self.version += 1
-        return True
-
-
-class MasterLeases:
-    """The keys by which API servers find each other's addresses; each expires some time after its
-    last renewal.
-
-    holders: by address, the server that has it and the end of its lease (microseconds of virtual
-        time)
-    """
-
-    __slots__ = ("holders",)
-
-    def __init__(self) -> None:
-        self.holders: dict[str, tuple[str, Virtual]] = {}
-
-    def renew(self, address: str, holder: str, until_us: Virtual) -> None:
-        """Write the key of an address, valid until `until_us`."""
-        self.holders[address] = holder, until_us
-
-    def remove(self, address: str) -> None:
-        """Delete the key of an address."""
-        self.holders.pop(address, None)
-
-    def alive(self, now_us: int) -> list[str]:
-        """The addresses with leases that have not expired, sorted."""
-        return sorted(address for address, (_, until_us) in self.holders.items() if now_us < until_us)
 
 
 LEASES = "/leases/"  # part of the keys of leases

@@ -15,9 +15,9 @@ Differs  nothing is cached: a success of upstream's is repeated for 10 s, so tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from sim.api.auth.websocket_tokens import websocket_token
 from sim.api.types import UserInfo
@@ -97,26 +97,16 @@ class Credentials(NamedTuple):
     certificate: Certificate | None = None
 
 
-class RequestAuthenticator(Protocol):
-    """Judges requests by a credential that is no bearer token."""
-
-    def authenticate(self, credentials: Credentials) -> Outcome:
-        """The user of a request."""
-        ...
-
-
-class TokenAuthenticator(Protocol):
-    """Judges bearer tokens."""
-
-    def authenticate(self, token: str, audiences: tuple[str, ...]) -> Outcome:
-        """The user of a token that has to be valid for one of these audiences."""
-        ...
+# The user of a request, by a credential that is no bearer token.
+AuthenticateRequest = Callable[[Credentials], Outcome]
+# The user of a bearer token that has to be valid for one of these audiences.
+AuthenticateToken = Callable[[str, tuple[str, ...]], Outcome]
 
 
 class AudienceAgnostic:
     """A token authenticator that does not know audiences: its tokens are for the API alone."""
 
-    def __init__(self, audiences: tuple[str, ...], inner: TokenAuthenticator) -> None:
+    def __init__(self, audiences: tuple[str, ...], inner: AuthenticateToken) -> None:
         self._audiences = audiences
         self._inner = inner
 
@@ -125,7 +115,7 @@ class AudienceAgnostic:
         common = intersection(self._audiences, audiences)
         if audiences and not common:
             return None
-        found = self._inner.authenticate(token, audiences)
+        found = self._inner(token, audiences)
         return Accepted(found.user, common) if isinstance(found, Accepted) else found
 
 
@@ -139,8 +129,8 @@ class Authenticator:
     def __init__(
         self,
         names: Names,
-        requests: Sequence[RequestAuthenticator],
-        tokens: Sequence[TokenAuthenticator],
+        requests: Sequence[AuthenticateRequest],
+        tokens: Sequence[AuthenticateToken],
         audiences: tuple[str, ...] = (),
         *,
         anonymous: bool = True,
@@ -153,7 +143,7 @@ class Authenticator:
 
     def identify(self, credentials: Credentials) -> Judged:
         """The user of a request; ask again when what is pending has been answered."""
-        found = _first(each.authenticate(credentials) for each in self._requests)
+        found = _first(each(credentials) for each in self._requests)
         if not isinstance(found, Accepted):
             found = self._by_headers(credentials.headers, found)
         if isinstance(found, Pending):
@@ -188,7 +178,7 @@ class Authenticator:
         return Rejected((*errors, error)) if error else found
 
     def _by_token(self, token: str, audiences: tuple[str, ...], before: tuple[str, ...] = ()) -> Judged:
-        found = _first(each.authenticate(token, audiences) for each in self._tokens)
+        found = _first(each(token, audiences) for each in self._tokens)
         if isinstance(found, Accepted | Pending):
             return found
         errors = (INVALID_TOKEN, *before)

@@ -31,9 +31,9 @@ from sim.api.aggregation.delegation import EXTRA_HEADER, GROUP_HEADER, USER_HEAD
 from sim.api.auth.account_tokens import AccountTokens, Find
 from sim.api.auth.authenticator import (
     AudienceAgnostic,
+    AuthenticateRequest,
+    AuthenticateToken,
     Authenticator,
-    RequestAuthenticator,
-    TokenAuthenticator,
 )
 from sim.api.auth.authenticators.bootstrap_tokens import BootstrapTokens
 from sim.api.auth.authenticators.client_certificates import ClientCertificates
@@ -190,7 +190,7 @@ def make_authenticator(
     wall_us, outside_us: read the clock of the cluster and that of connections
     """
     names, flags, rules = cluster.names, cluster.options.authentication, cluster.options.tokens
-    requests: list[RequestAuthenticator] = []
+    requests: list[AuthenticateRequest] = []
     if files.front_proxy_ca:
         headers = ProxyHeaders(
             flags.requestheader_allowed_names,
@@ -198,26 +198,27 @@ def make_authenticator(
             flags.requestheader_group_headers,
             flags.requestheader_extra_prefixes,
         )
-        requests.append(FrontProxy(headers, outside_us))
+        requests.append(FrontProxy(headers, outside_us).authenticate)
     kernel = cluster.kernel
     certificates = ClientCertificates(outside_us)
     certificates.counted = partial(_observe_certificate, kernel)
-    requests.append(certificates)
+    requests.append(certificates.authenticate)
     static = StaticTokens({**files.users, **users})
-    tokens: list[TokenAuthenticator] = [AudienceAgnostic(rules.audiences, static)]
+    tokens: list[AuthenticateToken] = [AudienceAgnostic(rules.audiences, static.authenticate).authenticate]
     for legacy in (True, False):
         of_accounts = AccountTokens(names, rules, files.verifying, find, wall_us, legacy=legacy)
         of_accounts.counted = partial(_count_token, kernel)
-        tokens.append(of_accounts)
+        tokens.append(of_accounts.authenticate)
     if flags.bootstrap_token_auth:
-        tokens.append(AudienceAgnostic(rules.audiences, BootstrapTokens(names, find, wall_us)))
+        bootstrap = BootstrapTokens(names, find, wall_us)
+        tokens.append(AudienceAgnostic(rules.audiences, bootstrap.authenticate).authenticate)
     if files.issuer is not None:
         id_tokens = IdTokens(claim_rules(flags), files.issuer.keys, outside_us)
-        tokens.append(AudienceAgnostic(rules.audiences, id_tokens))
+        tokens.append(AudienceAgnostic(rules.audiences, id_tokens.authenticate).authenticate)
     webhook = None
     if files.webhook is not None:
         answers = WebhookTokens(rules.audiences, flags.token_webhook_cache_ttl_us, outside_us)
-        tokens.append(answers)
+        tokens.append(answers.authenticate)
         version = names.api_version("authentication", flags.token_webhook_version)
         webhook = Webhook(files.webhook, answers, version)
     made = Authenticator(names, requests, tokens, rules.audiences, anonymous=flags.anonymous_auth)

@@ -18,7 +18,7 @@ from typing import TypeVar
 from sim.api.auth.attributes import NO_OPINION, AccessAttributes, Decision, Opinion
 from sim.api.auth.rbac.grants import BindingIndex, Grant, Match
 from sim.api.auth.rbac.rules import Rule, allows_any_name
-from sim.api.auth.rbac.source import RuleSource
+from sim.api.auth.rbac.source import RoleBook
 from sim.api.types import UserInfo
 from sim.ident import Names
 
@@ -88,7 +88,7 @@ class RbacAuthorizer:
     stored: True if the source was read from the storage; see `grants.missing_role`
     """
 
-    def __init__(self, names: Names, source: RuleSource, stored: bool = False) -> None:
+    def __init__(self, names: Names, source: RoleBook, stored: bool = False) -> None:
         self._names = names
         self._source = source
         self._stored = stored

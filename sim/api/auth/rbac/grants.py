@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sim.api.auth.rbac.rules import Rule, rules_of
-from sim.api.auth.rbac.source import RuleSource
+from sim.api.auth.rbac.source import RoleBook
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj, UserInfo
 from sim.ident import Names
@@ -65,7 +65,7 @@ class BindingIndex:
                 first[place] = min(position, first.get(place, position))
         return tuple(sorted(first.items()))
 
-    def grants(self, matches: Sequence[Match], source: RuleSource, stored: bool) -> Iterator[Grant]:
+    def grants(self, matches: Sequence[Match], source: RoleBook, stored: bool) -> Iterator[Grant]:
         """What the bindings of matches grant.
 
         stored: see `missing_role`
@@ -80,7 +80,7 @@ class BindingIndex:
                 yield Grant(text, rules)
 
 
-def referenced_rules(source: RuleSource, reference: Obj, namespace: str) -> tuple[Rule, ...] | None:
+def referenced_rules(source: RoleBook, reference: Obj, namespace: str) -> tuple[Rule, ...] | None:
     """The rules of the role that a binding refers to; None if there is no such role.
 
     namespace: of the binding; "" for a ClusterRoleBinding

@@ -1,6 +1,6 @@
 """The roles and bindings that an authorizer reads.
 
-`RuleSource` is the contract; `RoleBook` is a source that its owner fills, object by object.
+`RoleBook` holds them in memory; its owner fills it, object by object.
 
 Mirrors  kubernetes v1.25 pkg/registry/rbac/validation/rule.go (RoleGetter and its neighbours).
 Differs  bindings are listed in the order of their names; upstream lists them in random order.
@@ -9,7 +9,6 @@ Differs  bindings are listed in the order of their names; upstream lists them in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from sim.api.types import Obj
 
@@ -18,30 +17,11 @@ ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS = "rolebindings", "clusterrolebindings"
 RESOURCES = (ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS)
 
 
-class RuleSource(Protocol):
-    """The roles and bindings of a cluster, as far as their reader knows them."""
-
-    @property
-    def generation(self) -> int:
-        """A number that rises with each change of a role or binding."""
-        ...
-
-    def role(self, namespace: str, name: str) -> Obj | None:
-        """A Role, or a ClusterRole if the namespace is ""."""
-        ...
-
-    def bindings(self, namespace: str) -> Sequence[Obj]:
-        """The RoleBindings of a namespace, or the ClusterRoleBindings if it is "", in the order of
-        their names.
-        """
-        ...
-
-
 class RoleBook:
     """A source in memory: its owner puts and removes objects."""
 
     def __init__(self) -> None:
-        self.generation = 0
+        self.generation = 0  # rises with each change
         self._roles: dict[tuple[str, str], Obj] = {}
         self._bindings: dict[str, dict[str, Obj]] = {}
         self._listed: dict[str, list[Obj]] = {}

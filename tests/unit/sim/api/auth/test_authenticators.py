@@ -35,8 +35,12 @@ def union(world: World, headers: ProxyHeaders = HEADERS, anonymous: bool = True)
     static = StaticTokens({"t": UserInfo("alice", ("dev",))})
     return Authenticator(
         N,
-        [FrontProxy(headers, world.wall_us), ClientCertificates(world.wall_us)],
-        [AudienceAgnostic((API,), static), world.tokens(legacy=True), world.tokens()],
+        [FrontProxy(headers, world.wall_us).authenticate, ClientCertificates(world.wall_us).authenticate],
+        [
+            AudienceAgnostic((API,), static.authenticate).authenticate,
+            world.tokens(legacy=True).authenticate,
+            world.tokens().authenticate,
+        ],
         (API,),
         anonymous=anonymous,
     )
@@ -86,11 +90,10 @@ def test_review_of_a_static_token_knows_the_audience_of_the_api_only() -> None:
 
 @pytest.mark.parametrize("groups", [("system:authenticated",), ("system:unauthenticated",)])
 def test_group_of_authenticated_users_is_added_once(groups: tuple[str, ...]) -> None:
-    class One:
-        def authenticate(self, token: str, audiences: tuple[str, ...]) -> Outcome:
-            return Accepted(UserInfo("u", groups))
+    def one(token: str, audiences: tuple[str, ...]) -> Outcome:
+        return Accepted(UserInfo("u", groups))
 
-    assert Authenticator(N, [], [One()]).review("t", ()) == Accepted(UserInfo("u", groups))
+    assert Authenticator(N, [], [one]).review("t", ()) == Accepted(UserInfo("u", groups))
 
 
 def test_token_file_is_read_as_upstreams() -> None:

@@ -217,12 +217,11 @@ def test_review_that_is_sent_names_token_and_audiences() -> None:
 
 
 def test_union_is_pending_only_if_no_earlier_authenticator_knows_the_token() -> None:
-    class Local:
-        def authenticate(self, token: str, audiences: tuple[str, ...]) -> Outcome:
-            return Accepted(UserInfo("u")) if token == "local" else Rejected(("not local",))
+    def local(token: str, audiences: tuple[str, ...]) -> Outcome:
+        return Accepted(UserInfo("u")) if token == "local" else Rejected(("not local",))
 
     hook = Webhook()
-    who = Authenticator(N, [], [Local(), hook.tokens], (API,))
+    who = Authenticator(N, [], [local, hook.tokens.authenticate], (API,))
     assert isinstance(who.review("local", ()), Accepted)
     assert isinstance(who.identify(Credentials([("authorization", "Bearer t")])), Pending)
     asked = who.review("t", ())

@@ -204,7 +204,7 @@ def reviewing() -> Api:
     names = api.registry.names
     identities = Identities(TokenRules((API,), (API,)))
     alice = UserInfo("alice", ("dev",), "u1", {"acme.com/x": ("1",)})
-    identities.authenticator = Authenticator(names, [], [StaticTokens({"t": alice})], (API,))
+    identities.authenticator = Authenticator(names, [], [StaticTokens({"t": alice}).authenticate], (API,))
     api.registry = replace(api.registry, identities=identities)
     return api
 
