@@ -39,6 +39,7 @@ class NodeFacts(Protocol):
 class Known(Protocol):
     """What the steps of a scenario may name.
 
+    objects: plural, namespace and name of each object that is made so far
     files: names of the files of static pods that exist so far
     steps: the kind of each earlier step, by the name of the step
     metrics: True if the cluster has a metrics server
@@ -46,6 +47,7 @@ class Known(Protocol):
     drivers: names of the storage drivers
     """
 
+    objects: list[tuple[str, str, str]]
     files: dict[str, None]
     steps: dict[str, str]
     metrics: bool
@@ -55,6 +57,14 @@ class Known(Protocol):
     @property
     def nodes(self) -> Sequence[NodeFacts]:
         """All nodes that the cluster starts with."""
+        ...
+
+    def of_kind(self, plural: str) -> Sequence[tuple[str, str]]:
+        """Namespace and name of the objects of a kind that steps may name."""
+        ...
+
+    def add(self, objects: Sequence[Mapping[str, Any]]) -> None:
+        """Note objects that a step makes."""
         ...
 
 

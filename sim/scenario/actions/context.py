@@ -5,41 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from sim.errors import InputError
-from sim.faults.shared.context import Context, Key, Known
+from sim.faults.shared.context import Context
 from sim.scenario.read.source import Document, Path_
-
-
-class KnownObjects(Known, Protocol):
-    """What the steps of a scenario may name, its objects included.
-
-    objects: plural, namespace and name of each object that is made so far
-    """
-
-    objects: list[tuple[str, str, str]]
-
-    def of_kind(self, plural: str) -> Sequence[tuple[str, str]]:
-        """Namespace and name of the objects of a kind that steps may name."""
-        ...
-
-    def add(self, objects: Sequence[Mapping[str, Any]]) -> None:
-        """Note objects that a step makes."""
-        ...
 
 
 class UserContext(Context, Protocol):
     """The check of one step.  path: of the step's action in the document."""
 
     path: Path_
-
-    @property
-    def known(self) -> KnownObjects:
-        """What the step may name."""
-        ...
-
-    def unknown(self, key: Key, message: str, remedy: str = "") -> InputError:
-        """The error of a name that is not known."""
-        ...
 
     @property
     def document(self) -> Document:
