@@ -23,7 +23,8 @@ R = TypeVar("R")
 
 
 _clear_calls: list[Callable[[], object]] = []
-_weak_calls: set[WeakMethod[Callable[[], object]]] = set()  # those of one cluster, which end with it
+# Those of one cluster, which end with it.
+_weak_calls: set[WeakMethod[Callable[[], object]]] = set()
 _weight = 0
 
 

@@ -2,7 +2,8 @@
 
 Turns nothing: the storage holds these records, and each API server reads and writes them.
 
-Mirrors  kubernetes v1.25 apiserver pkg/storage/etcd3/compact.go, pkg/controlplane/reconcilers/lease.go.
+Mirrors  kubernetes v1.25 apiserver pkg/storage/etcd3/compact.go,
+         pkg/controlplane/reconcilers/lease.go.
 """
 
 from __future__ import annotations
