@@ -28,7 +28,7 @@ from actors.apiserver.flights import Flight
 from sim.api.audit.arrivals import arrival_of
 from sim.api.audit.delivery import Batcher, cut_to
 from sim.api.audit.events import COMPLETE, RECEIVED, STARTED, Record, deprecation_annotations
-from sim.api.audit.policy import Level
+from sim.api.audit.policy import Level, Stage
 from sim.api.audit.settings import AuditSettings
 from sim.api.audit.sink import AuditSink
 from sim.api.generated_names import new_uid
@@ -154,7 +154,7 @@ class Auditor:
 
     # --- events -----------------------------------------------------------------------------------
 
-    def _stage(self, record: Record, stage: str, storage_us: int = 0) -> bool:
+    def _stage(self, record: Record, stage: Stage, storage_us: int = 0) -> bool:
         ctx = self._ctx
         if ctx is None:
             return True  # the process has ended

@@ -15,6 +15,7 @@ Mirrors  kubernetes v1.25 apiserver pkg/endpoints/installer.go, pkg/endpoints/ha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import assert_never
 
 from actors.apiserver.caches.converting_watch import Consulting, ConvertingWatch
 from actors.apiserver.caches.selection import select
@@ -168,10 +169,15 @@ class Handlers:
         if form is not None and (not call.resource.custom or form.prepare is not None):
             return None  # the store answers, converted and up to date
         plain: CachedRead | None = None
-        if request.verb == "list":
-            plain = self._list(call, cache)
-        elif request.verb == "get":
-            plain = self._get(call, cache)
+        match request.verb:
+            case "list":
+                plain = self._list(call, cache)
+            case "get":
+                plain = self._get(call, cache)
+            case "watch" | "create" | "update" | "patch" | "delete" | "deletecollection" | "":
+                pass
+            case _:
+                assert_never(request.verb)
         if plain is None or form is None:
             return plain
         return CachedRead(plain.cache, plain.rev, lambda: forms.converted_reply(plain.read(), form))

@@ -11,6 +11,7 @@ from actors.controllers.shared.shell import Env, run_workers
 from sim.api.kinds.common.volumes.binding import MIGRATED, claimed_bytes, requested_bytes
 from sim.api.objects import annotations_of, key_of, phase_of, split_key, uid_of
 from sim.api.types import Obj
+from sim.client.events.recorder import EventKind
 
 CLIENT = "expand-controller"
 COMPONENT = "volume_expand"
@@ -72,7 +73,7 @@ class Expander:
         moved = next((each for source, each in MIGRATED.items() if source in volume["spec"]), None)
         if moved is None:
             # Quirk: the one plugin that is known and does not expand makes the event a normal one.
-            kind = "Normal" if "fc" in volume["spec"] else "Warning"
+            kind: EventKind = "Normal" if "fc" in volume["spec"] else "Warning"
             self._recorder.event(claim, kind, "ExternalExpanding", IGNORED)
             return None
         plugin, driver = names.in_tree(moved.plugin), moved.driver

@@ -65,6 +65,7 @@ from actors.node.volumes.manager import VolumeManager
 from sim.api.objects import TERMINAL
 from sim.api.store import Item
 from sim.api.types import Obj
+from sim.client.events.recorder import EventKind
 from sim.client.events.recorder import reference as reference_to
 from sim.ident import Names
 from sim.kernel.actor import Context
@@ -287,7 +288,7 @@ class NodeAgent:
         self.evictor.consider()
         self.image_gc.consider()
 
-    def node_event(self, reason: str, text: str = "", type_: str = "Normal") -> None:
+    def node_event(self, reason: str, text: str = "", type_: EventKind = "Normal") -> None:
         """Record an event about the node; the text follows from the reason if none is given."""
         name = self.spec.name
         text = text or f"Node {name} status is now: {reason}"
@@ -582,7 +583,7 @@ class NodeAgent:
     def event(
         self,
         pod: Obj,
-        type_: str,
+        type_: EventKind,
         reason: str,
         message: str,
         container: str = "",
@@ -596,7 +597,7 @@ class NodeAgent:
         # Very many events have the same message: one string serves them all.
         self._recorder.event(self._reference[1], type_, reason, intern(message), annotations=annotations)
 
-    def event_about(self, obj: Obj, type_: str, reason: str, message: str) -> None:
+    def event_about(self, obj: Obj, type_: EventKind, reason: str, message: str) -> None:
         """Record an event about an object that is not a pod."""
         self._recorder.event(reference_to(obj), type_, reason, message)
 

@@ -15,7 +15,7 @@ from actors.node.requests import user_of
 from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj, Transport, UserInfo
 from sim.client.client import Client
-from sim.client.events.recorder import EventRecorder
+from sim.client.events.recorder import EventKind, EventRecorder
 from sim.ident import Names
 from sim.kernel.actor import Context
 
@@ -29,7 +29,7 @@ class WarningRecorder:
     def event(
         self,
         obj: Obj,
-        event_type: str,
+        event_type: EventKind,
         reason: str,
         message: str,
         *,

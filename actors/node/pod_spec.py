@@ -12,24 +12,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 from sim.api.memo import IdentityMemo
 from sim.api.scheduling import qos_class
 from sim.api.types import Obj
 from sim.units import quantity_milli, quantity_value
 
+RestartPolicy = Literal["Always", "OnFailure", "Never"]
 CRITICAL_PRIORITY = 2_000_000_000  # scheduling.SystemCriticalPriority
 FIRST = ("cpu", "memory", "ephemeral-storage")
 # Pods of a template share their containers, so they share their requests.
 _REQUESTS: IdentityMemo[Requests] = IdentityMemo()
 
 
-def restart_policy(pod: Obj) -> str:
+def restart_policy(pod: Obj) -> RestartPolicy:
     """The pod's restart policy, Always by default."""
-    return str(pod["spec"].get("restartPolicy", "Always"))
+    policy: RestartPolicy = pod["spec"].get("restartPolicy", "Always")
+    return policy
 
 
-def should_restart(policy: str, exit_code: int) -> bool:
+def should_restart(policy: RestartPolicy, exit_code: int) -> bool:
     """True if a container that ended with this code starts again under the policy."""
     return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from enum import Enum
+from typing import Literal
 
 from sim.transitions import Transitions
 
@@ -51,4 +52,7 @@ TRANSITIONS = Transitions(
     },
 )
 
-Override = tuple[str, str, str]  # phase, reason and message for the status of a pod that is ended
+PodPhase = Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"]
+Override = tuple[
+    PodPhase | Literal[""], str, str
+]  # phase, reason and message for the status of a pod that is ended

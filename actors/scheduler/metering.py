@@ -16,12 +16,13 @@ Differs  what the replica that leads does is counted, since all replicas have on
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from actors.scheduler.attempt import UNSCHEDULABLE, Failed, Placed
 from actors.scheduler.cluster import Cluster
 from actors.scheduler.plugins.base import ClusterEvent
 from actors.scheduler.pods import PodInfo
-from actors.scheduler.queue import QueuedPod, SchedulingQueue
+from actors.scheduler.queue import Place, QueuedPod, SchedulingQueue
 from sim.kernel import Context
 from sim.kernel.meters import Meters
 from sim.units import SECOND
@@ -105,7 +106,7 @@ class Metering:
         queue.entered = self._entered
         ctx.kernel.gauges[ctx.name] = self._gauges
 
-    def _entered(self, place: str, event: ClusterEvent | str | None) -> None:
+    def _entered(self, place: Place, event: ClusterEvent | str | None) -> None:
         meters = self._ctx.kernel.meters
         if meters is not None and self.leads:
             meters.count(f"{PREFIX}queue_incoming_pods_total", (label_of(event), place))
@@ -201,7 +202,7 @@ class Metering:
         took_us = self._ctx.now_us() - queued.first_us
         meters.observe(f"{PREFIX}pod_scheduling_duration_seconds", (shown,), took_us / SECOND)
 
-    def _attempted(self, queued: QueuedPod, result: str) -> None:
+    def _attempted(self, queued: QueuedPod, result: Literal["scheduled", "unschedulable", "error"]) -> None:
         meters = self._ctx.kernel.meters
         if meters is None:
             return

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from heapq import heapify, heappop, heappush
+from typing import Literal, assert_never
 
 from actors.scheduler.plugins.base import ClusterEvent
 from actors.scheduler.pods import NamespaceLabels, PodInfo
@@ -27,7 +28,11 @@ FLUSH_LEFTOVER_US = 30 * SECOND
 STALE_MAX = 64  # a heap is cleaned up at as many outdated entries as live ones, and so many more
 
 
-def _unseen(place: str, event: ClusterEvent | str | None) -> None:
+# Where a pod is: "flight" from `pop` until it is added again; "" before it is added.
+Place = Literal["active", "backoff", "unschedulable", "flight", ""]
+
+
+def _unseen(place: Place, event: ClusterEvent | str | None) -> None:
     """Count nothing."""
 
 
@@ -37,7 +42,6 @@ class QueuedPod:
     cause: the trace record that leads to its next attempt
     first_us: when it came into the queue; begun_us: when its last attempt began
     unplaced: True if its last attempt found no node
-    place: "active", "backoff", "unschedulable" or "flight"
     ticket: number of the heap entry that is valid
     """
 
@@ -62,7 +66,7 @@ class QueuedPod:
         self.cause = 0
         self.unplaced = False
         self.failed_plugins: frozenset[str] = frozenset()
-        self.place = ""
+        self.place: Place = ""
         self.ticket = 0
 
 
@@ -104,7 +108,7 @@ class SchedulingQueue:
         self._tickets = 0
         self._active_count = 0
         self._moved_at_cycle = -1
-        self.entered: Callable[[str, ClusterEvent | str | None], None] = _unseen
+        self.entered: Callable[[Place, ClusterEvent | str | None], None] = _unseen
 
     def __len__(self) -> int:
         """Return the number of pods that can be tried now."""
@@ -113,14 +117,19 @@ class SchedulingQueue:
     # --- places -----------------------------------------------------------------------------------
 
     def _leave(self, queued: QueuedPod) -> None:
-        if queued.place == "active":
-            self._active_count -= 1
-        elif queued.place == "unschedulable":
-            del self.unschedulable[queued.pod.key]
-            self._with_affinity.pop(queued.pod.key, None)
+        match queued.place:
+            case "active":
+                self._active_count -= 1
+            case "unschedulable":
+                del self.unschedulable[queued.pod.key]
+                self._with_affinity.pop(queued.pod.key, None)
+            case "backoff" | "flight" | "":
+                pass
+            case _:
+                assert_never(queued.place)
         queued.ticket = 0
 
-    def _enter(self, queued: QueuedPod, place: str) -> None:
+    def _enter(self, queued: QueuedPod, place: Place) -> None:
         self._leave(queued)
         queued.place = place
         if place == "unschedulable":
@@ -141,6 +150,8 @@ class SchedulingQueue:
                 heapify(self._active)
         elif place == "backoff":
             heappush(self._backoff, (self.backoff_until_us(queued), queued.ticket, queued.pod.key))
+        elif place != "flight" and place != "":
+            assert_never(place)
 
     def _counts(self, key: str, ticket: int) -> bool:
         queued = self.pods.get(key)

@@ -300,6 +300,8 @@ class MemoryStore:
     def _commit(self, bucket: Bucket, change: Change) -> None:
         if isinstance(change.prev, Renewal):
             change.prev.end()
+        assert change.rev == self._rev, "a commit is not of the newest revision"
+        assert not self._log or self._log[-1].rev == change.rev - 1, "the log has a gap"
         self._log.append(change)
         bucket.log.append(change)
         for prefix, on_change in bucket.subscribers:

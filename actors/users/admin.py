@@ -23,6 +23,7 @@ from sim.api.schema.resource import Resource
 from sim.api.scheme.scheme import Scheme
 from sim.api.types import INTERNAL_SERVER_ERROR, TOO_MANY_REQUESTS, Reply
 from sim.client import Client
+from sim.client.client import Propagation
 from sim.ident import Names
 from sim.kernel import Context, Kernel
 from sim.kernel.streams import Drawn
@@ -65,7 +66,7 @@ class DeleteAll:
     name: str = ""
     selector: str = ""
     grace_s: int | None = None
-    policy: str = ""
+    policy: Propagation = ""
     drawn: Drawn | None = None
 
 

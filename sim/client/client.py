@@ -17,7 +17,7 @@ Differs  one client may know several servers, and uses one until it refuses, res
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -46,6 +46,8 @@ from sim.units import Virtual
 RETRIES_MAX = 10  # rest.Request maxRetries
 RESET_RETRY_US = 1_000_000  # with_retry.go: a GET on a reset connection waits one second
 
+# What becomes of the objects that a deleted object owns; "": what its kind does by default.
+Propagation = Literal["Foreground", "Background", "Orphan", ""]
 PATCH_TYPES: Mapping[str, str] = {
     "strategic": "application/strategic-merge-patch+json",
     "merge": "application/merge-patch+json",
@@ -238,7 +240,7 @@ class Client:
         grace_s: int | None = None,
         uid: str = "",
         revision: str = "",
-        policy: str = "",
+        policy: Propagation = "",
     ) -> Reply:
         """Delete an object; `uid` and `revision` are preconditions, `policy` the propagation
         policy.
@@ -252,7 +254,7 @@ class Client:
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
-        policy: str = "",
+        policy: Propagation = "",
     ) -> Reply:
         """Delete all objects that the selectors match."""
         options = list_options(label_selector, field_selector)
@@ -425,7 +427,9 @@ def list_options(
     return options
 
 
-def delete_options(grace_s: int | None = None, uid: str = "", revision: str = "", policy: str = "") -> Json:
+def delete_options(
+    grace_s: int | None = None, uid: str = "", revision: str = "", policy: Propagation = ""
+) -> Json:
     """A DeleteOptions body, None if it would be empty."""
     body: dict[str, Json] = {}
     if grace_s is not None:

@@ -102,6 +102,7 @@ class WorkQueue:
             self._causes[key] = cause
 
     def _push(self, key: Key) -> None:
+        assert key in self._causes and key not in self._processing, "a key waits twice"
         self._queue.append(key)
         meters = self._ctx.kernel.meters
         if meters is not None:
@@ -156,6 +157,7 @@ class WorkQueue:
 
     def _take(self) -> Key:
         key = self._queue.popleft()
+        assert key not in self._processing, "two workers have one key"
         self._processing.add(key)
         self._ctx.kernel.follow(self._causes.pop(key))
         self._measure("workqueue_queue_duration_seconds", key, again=True)

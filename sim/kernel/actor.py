@@ -28,7 +28,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 import trio
 
@@ -205,6 +205,8 @@ class Context:
         elif state is State.SLOW:
             cause = self.kernel.cause
             self._put_off(lambda: self._do(work, cause))
+        elif state is not State.DEAD:
+            assert_never(state)
 
     def _run_caused(self, work: tuple[Callable[[Any], None], Any], cause: int) -> None:
         self.kernel.follow(cause)

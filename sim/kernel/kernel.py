@@ -81,8 +81,7 @@ class Kernel:
         self.fast = fast
         self.epoch_us = epoch_us
         self.now_us = Virtual(0)
-        self.cause = 0
-        self.steps = 0
+        self.cause = self.steps = 0
         self.trace = trace if trace is not None else Trace()
         self.standing = Standing(lambda: self.now_us, lambda: self.cause)
         self.network = Network(seed, self.standing)
@@ -583,6 +582,7 @@ class Kernel:
                 if not heap:
                     self._open_span()
                 if at_us != self.now_us:
+                    assert at_us > self.now_us, "virtual time goes back"
                     self.now_us = at_us
                     self._instant_step = self.steps
                     if self._seq < at_us << ORDER_BITS:

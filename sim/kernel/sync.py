@@ -79,6 +79,7 @@ class Future:
     async def wait(self) -> Any:
         """Wait for the value and return it."""
         if not self.done:
+            assert self._ticket is None, "a second task waits for a future"
             self._ticket = self._ctx.kernel.ticket()
             await self._ctx.kernel.park(self.why)
         return self.value

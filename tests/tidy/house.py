@@ -13,7 +13,7 @@ import ast
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -31,6 +31,7 @@ DIALECT = re.compile(
     r"silenced|blame",
     re.IGNORECASE,
 )
+EXTENDED = ("RecordKind",)  # programs of a user declare further ones
 # Three rules are matched where such texts meet in one module.
 TOLERATION = {"Exists", "effect"}, {"Equal", "effect"}
 AFFINITY = ({"DoesNotExist", "Gt"},)
@@ -159,25 +160,83 @@ def _enums() -> dict[str, set[str]]:
     }
 
 
+def _literals() -> dict[str, set[object]]:
+    """The values of each name that stands for a `Literal` of the product."""
+    return {
+        node.targets[0].id: {each.value for each in descendants(node.value) if isinstance(each, ast.Constant)}
+        for path in product_files()
+        for node in nodes(path)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and ast.unparse(node.value).startswith("Literal[")
+        and node.targets[0].id not in EXTENDED
+    }
+
+
+def _typed_names(literals: Collection[str]) -> tuple[dict[tuple[str, str], str], dict[str, set[str]]]:
+    """Names of variables and arguments with such a type, by path and name; and those of attributes."""
+    variables: dict[tuple[str, str], str] = {}
+    attributes_of: dict[str, set[str]] = defaultdict(set)
+    for path in product_files():
+        for node in nodes(path):
+            if isinstance(node, ast.arg) and node.annotation is not None:
+                name, annotation = node.arg, node.annotation
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name | ast.Attribute):
+                target, annotation = node.target, node.annotation
+                name = target.id if isinstance(target, ast.Name) else target.attr
+            else:
+                continue
+            written = ast.unparse(annotation).removesuffix(" | None")
+            if written in literals:
+                variables[path, name] = written
+                if isinstance(node, ast.AnnAssign):
+                    attributes_of[name].add(written)
+    return variables, attributes_of
+
+
+class _Cases:
+    """Which members of an enum, and which values of a `Literal`, a comparison names."""
+
+    def __init__(self) -> None:
+        self._enums, self._literals = _enums(), _literals()
+        self._variables, self._attributes = _typed_names(self._literals)
+
+    def of(self, path: str, subject: ast.AST, value: ast.AST) -> Iterator[str]:
+        """A text for each case that a comparison of a subject with a value names."""
+        if isinstance(value, ast.Tuple):
+            for each in value.elts:
+                yield from self.of(path, subject, each)
+        elif isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name):
+            if value.attr in self._enums.get(value.value.id, ()):
+                yield ast.unparse(value)
+        elif isinstance(value, ast.Constant):
+            if any(value.value in self._literals[each] for each in self._types(path, subject)):
+                yield repr(value.value)
+
+    def _types(self, path: str, subject: ast.AST) -> Iterable[str]:
+        if isinstance(subject, ast.Name):
+            found = self._variables.get((path, subject.id))
+            return () if found is None else (found,)
+        return self._attributes.get(subject.attr, ()) if isinstance(subject, ast.Attribute) else ()
+
+    def of_test(self, path: str, test: ast.AST) -> Iterator[str]:
+        """The cases that the test of an `if` names."""
+        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is | ast.Eq | ast.In):
+            yield from self.of(path, test.left, test.comparators[0])
+
+
 def open_cases() -> Iterator[str]:
-    """Places that distinguish the members of an enum, and do not end in `assert_never`.
+    """Places that distinguish cases of an enum or a `Literal` without `assert_never` at the end.
 
-    A `match` with a case of a member, and a chain of `if` and `elif` that compares with two
-    members.
+    A `match` with such a case, and a chain of `if` and `elif` in which two tests name one.
     """
-    enums = _enums()
-
-    def member(node: ast.AST) -> str:
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            return node.value.id if node.attr in enums.get(node.value.id, ()) else ""
-        return ""
-
+    cases = _Cases()
     for path in product_files():
         inner: set[ast.AST] = set()
         for node in nodes(path):
             if isinstance(node, ast.Match):
-                patterns = [each.value for each in ast.walk(node) if isinstance(each, ast.MatchValue)]
-                if any(map(member, patterns)) and not _closed(node):
+                patterns = [each.value for each in descendants(node) if isinstance(each, ast.MatchValue)]
+                if any([*cases.of(path, node.subject, each)] for each in patterns) and not _closed(node):
                     yield f"{path}:{node.lineno}"
             elif isinstance(node, ast.If) and node not in inner:
                 tests, last = [node.test], node
@@ -185,13 +244,8 @@ def open_cases() -> Iterator[str]:
                     last = last.orelse[0]
                     inner.add(last)
                     tests.append(last.test)
-                compared = [
-                    member(side)
-                    for test in tests
-                    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is | ast.Eq)
-                    for side in test.comparators
-                ]
-                if len([name for name in compared if name]) > 1 and not _closed(node):
+                named = [test for test in tests if [*cases.of_test(path, test)]]
+                if len(named) > 1 and not _closed(node):
                     yield f"{path}:{node.lineno}"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from sim.api.kinds.certificates.certificate_signing_request import (
     APPROVED,
@@ -145,6 +145,8 @@ def signer_problem(
             return _client_problem(usages)
         case Signer.LEGACY:
             return ""
+        case _:
+            assert_never(signer)
 
 
 def is_to_be_signed(csr: Obj, signer: str) -> bool:

@@ -29,6 +29,7 @@ from sim.api.objects import (
     replicas_of,
 )
 from sim.api.types import Obj, Reply
+from sim.client.events.recorder import EventKind
 from sim.ident import Names
 from sim.units import SECOND
 
@@ -97,7 +98,7 @@ class _Rollout:
             raise RequestFailed(reply.message, is_terminating_refusal(reply))
         return reply.obj
 
-    def _event(self, kind: str, reason: str, message: str) -> Steps[None]:
+    def _event(self, kind: EventKind, reason: str, message: str) -> Steps[None]:
         yield from self._ask(Event(self.d, kind, reason, message))
 
     def refuse(self) -> Steps[bool]:

@@ -17,6 +17,7 @@ from enum import Enum
 from typing import Any
 
 from sim.api.types import Obj
+from sim.client.client import Propagation
 from sim.ident import Names
 
 ABSENT_MAX = 500  # size of the absent owner cache
@@ -43,7 +44,7 @@ class Verdict:
 
     disown: tuple[str, ...] = ()
     unblock: bool = False
-    policy: str = ""
+    policy: Propagation = ""
 
 
 def decide(

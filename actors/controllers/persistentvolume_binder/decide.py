@@ -14,7 +14,7 @@ Differs  the pod that recycles does not check that it has removed every file, an
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from sim.api.kinds.common.volumes.binding import (
     capacity_bytes,
@@ -73,6 +73,10 @@ def volume_problem(volume: Obj, claim: Obj, names: Names) -> str:
 # --- objects to write -----------------------------------------------------------------------------
 
 
+ClaimPhase = Literal["Pending", "Bound", "Lost"]
+VolumePhase = Literal["Pending", "Available", "Bound", "Released", "Failed"]
+
+
 def claim_bound_to(claim: Obj, volume: Obj, names: Names) -> Obj:
     """The claim with the name of its volume and the mark of a complete binding."""
     marks, name = dict(annotations_of(claim)), volume["metadata"]["name"]
@@ -84,7 +88,7 @@ def claim_bound_to(claim: Obj, volume: Obj, names: Names) -> Obj:
     return new if marks == annotations_of(claim) and new is claim else with_metadata(new, annotations=marks)
 
 
-def claim_in_phase(claim: Obj, phase: str, volume: Obj | None, names: Names) -> Obj:
+def claim_in_phase(claim: Obj, phase: ClaimPhase, volume: Obj | None, names: Names) -> Obj:
     """The claim with the status of a phase; the claim itself if that is its status."""
     old = status_of(claim)
     status: dict[str, Any] = {**old, "phase": phase}
@@ -116,7 +120,7 @@ def _is_quantity(text: str) -> bool:
     return True
 
 
-def volume_in_phase(volume: Obj, phase: str, message: str = "") -> Obj:
+def volume_in_phase(volume: Obj, phase: VolumePhase, message: str = "") -> Obj:
     """The volume with the status of a phase; the volume itself if that is its phase."""
     if phase_of(volume) == phase:
         return volume

@@ -237,7 +237,9 @@ class Binder:
             text = f"waiting for pod {pods[0]} to be scheduled"
         self._recorder.event(claim, "Normal", reason, text)
 
-    async def _claim_phase(self, claim: Obj, phase: str, volume: Obj | None = None) -> str | None:
+    async def _claim_phase(
+        self, claim: Obj, phase: decide.ClaimPhase, volume: Obj | None = None
+    ) -> str | None:
         new = decide.claim_in_phase(claim, phase, volume, self._names)
         if new is claim:
             return None

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from actors.controllers.persistentvolume_binder import decide
+from actors.controllers.persistentvolume_binder.decide import VolumePhase
 from sim.api.objects import key_of, revision_of
 from sim.api.types import Obj
 from sim.client import Client, Informer, Informers
@@ -72,7 +73,7 @@ class Known:
         self._written[key_of(reply.obj)] = reply.obj
         return reply.obj
 
-    async def phase(self, volume: Obj, phase: str, message: str = "") -> str | None:
+    async def phase(self, volume: Obj, phase: VolumePhase, message: str = "") -> str | None:
         """Write the phase of a volume; returns the error text."""
         new = decide.volume_in_phase(volume, phase, message)
         if new is volume:

@@ -31,6 +31,7 @@ from actors.controllers.shared.shell import Env, run_workers
 from sim.api.objects import get_in
 from sim.api.types import Obj
 from sim.client import ItemExponential, WorkQueue, unmoved
+from sim.client.events.recorder import EventKind
 from sim.kernel.causes import caused_by
 from sim.units import SECOND
 
@@ -38,7 +39,8 @@ NAME = "service"
 CLIENT = COMPONENT = "service-controller"
 RETRY_US, RETRY_MAX_US = 5 * SECOND, 300 * SECOND  # minRetryDelay, maxRetryDelay
 SERVICES_RESYNC_US, NODES_RESYNC_US = 30 * SECOND, 100 * SECOND  # serviceSyncPeriod, nodeSyncPeriod
-NO_NODES = ("Warning", "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer")
+Occasion = tuple[EventKind, str, str]
+NO_NODES: Occasion = ("Warning", "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer")
 
 
 async def start(env: Env) -> None:
@@ -120,7 +122,7 @@ class ServiceController:
                     with caused_by(kernel, self._causes.get(key, 0)):
                         self._queue.add(key)
 
-    def _event(self, service: Obj, kind: str, reason: str, message: str) -> None:
+    def _event(self, service: Obj, kind: EventKind, reason: str, message: str) -> None:
         self._recorder.event(service, kind, reason, message)
 
     # --- services ---
@@ -278,7 +280,7 @@ class ServiceController:
         await self._call()
         refused = self._cloud.update_balancer(self._cluster, service, nodes)
         if refused is None:
-            done = ("Normal", "UpdatedLoadBalancer", "Updated load balancer with new hosts")
+            done: Occasion = ("Normal", "UpdatedLoadBalancer", "Updated load balancer with new hosts")
             self._event(service, *(done if nodes else NO_NODES))
             return True
         error = self._error(refused)

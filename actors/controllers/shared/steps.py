@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, assert_never
 
 from sim.api.types import Obj, Reply
+from sim.client.events.recorder import EventKind
 
 if TYPE_CHECKING:
     from sim.client import Client, EventRecorder, WorkQueue
@@ -52,10 +53,10 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Record an event about an object.  kind: "Normal" or "Warning" """
+    """Record an event about an object."""
 
     obj: Obj
-    kind: str
+    kind: EventKind
     reason: str
     message: str
 

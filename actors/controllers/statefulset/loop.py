@@ -15,6 +15,7 @@ Mirrors  kubernetes v1.25
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, assert_never
 
 from actors.controllers.shared import revisions as history
 from actors.controllers.shared.pod_owners import (
@@ -182,24 +183,29 @@ class StatefulSetLoop:
                 result: str | None = ended.value
                 return result
             error = None
-            if act.verb is Verb.RECREATE:
-                meta, name = plan.owner["metadata"], act.pod["metadata"]["name"]
-                text = f"StatefulSet {meta['namespace']}/{meta['name']} is recreating failed Pod {name}"
-                self.recorder.event(plan.owner, "Warning", "RecreatingFailedPod", text)
-            elif act.verb is Verb.CREATE:
-                error = await self._create(plan, act.pod)
-            elif act.verb is Verb.UPDATE:
-                error = await self._repair(plan, act.pod)
-            elif act.verb is Verb.RETAIN:
-                error = await self._retain(plan, act.pod)
-            else:
-                meta = act.pod["metadata"]
-                reply = await self.client.delete("pods", meta["namespace"], meta["name"])
-                error = self._record_outcome("delete", plan.owner, act.pod, _error(reply))
-                if act.verb is Verb.REPLACE and reply.reason == "NotFound":
-                    error = None
+            match act.verb:
+                case Verb.RECREATE:
+                    meta, name = plan.owner["metadata"], act.pod["metadata"]["name"]
+                    text = f"StatefulSet {meta['namespace']}/{meta['name']} is recreating failed Pod {name}"
+                    self.recorder.event(plan.owner, "Warning", "RecreatingFailedPod", text)
+                case Verb.CREATE:
+                    error = await self._create(plan, act.pod)
+                case Verb.UPDATE:
+                    error = await self._repair(plan, act.pod)
+                case Verb.RETAIN:
+                    error = await self._retain(plan, act.pod)
+                case Verb.DELETE | Verb.REPLACE:
+                    meta = act.pod["metadata"]
+                    reply = await self.client.delete("pods", meta["namespace"], meta["name"])
+                    error = self._record_outcome("delete", plan.owner, act.pod, _error(reply))
+                    if act.verb is Verb.REPLACE and reply.reason == "NotFound":
+                        error = None
+                case _:
+                    assert_never(act.verb)
 
-    def _record_outcome(self, verb: str, owner: Obj, pod: Obj, error: str | None) -> str | None:
+    def _record_outcome(
+        self, verb: Literal["create", "update", "delete"], owner: Obj, pod: Obj, error: str | None
+    ) -> str | None:
         """Record the event of an act on a pod; returns the error."""
         text = f"{verb} Pod {pod['metadata']['name']} in StatefulSet {owner['metadata']['name']}"
         if error is None:

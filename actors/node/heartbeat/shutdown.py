@@ -18,12 +18,12 @@ from functools import partial
 
 from actors.node.heartbeat.node_loop import NodeLoop
 from actors.node.pod_spec import priority_of
-from actors.node.pod_work import ENDING, SYNC
+from actors.node.pod_work import ENDING, SYNC, Override
 from actors.node.runtime.ports import Agent, NodePod
 from sim.units import SECOND
 
 EVENT = "Shutdown"
-OVERRIDE = ("", "Terminated", "Pod was terminated in response to imminent node shutdown.")
+OVERRIDE: Override = ("", "Terminated", "Pod was terminated in response to imminent node shutdown.")
 REFUSAL = ("NodeShutdown", "Pod was rejected as the node is shutting down.")
 NOT_READY = "node is shutting down"
 

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from actors.node.pod_spec import restart_policy, should_restart
+from actors.node.pod_spec import RestartPolicy, restart_policy, should_restart
+from actors.node.pod_work import Override
 from actors.node.runtime.containers import Container, PodRuntime
 from sim.api.types import Obj
 
@@ -28,7 +29,7 @@ class RequestedEnd(NamedTuple):
     """
 
     grace_s: int | None
-    override: tuple[str, str, str] | None
+    override: Override | None
     is_own: bool = False
 
 
@@ -96,14 +97,14 @@ def compute_actions(pod: Obj, runtime: PodRuntime | None, failed: Mapping[str, s
     return actions
 
 
-def _is_started(pod: Obj, newest: Container | None, policy: str) -> bool:
+def _is_started(pod: Obj, newest: Container | None, policy: RestartPolicy) -> bool:
     """True if a container that does not run is started (again)."""
     if pod["metadata"].get("deletionTimestamp"):
         return False
     return newest is None or should_restart(policy, newest.exit_code)
 
 
-def _with_new_sandbox(pod: Obj, runtime: PodRuntime | None, policy: str, now_us: int) -> Actions:
+def _with_new_sandbox(pod: Obj, runtime: PodRuntime | None, policy: RestartPolicy, now_us: int) -> Actions:
     spec = pod["spec"]
     actions = Actions(kill_pod=runtime is not None, create_sandbox=True)
     has_run = runtime is not None and bool(runtime.containers)

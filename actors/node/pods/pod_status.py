@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import assert_never
 
-from actors.node.pod_spec import pod_qos, restart_policy, should_restart
-from actors.node.pod_work import Reason
+from actors.node.pod_spec import RestartPolicy, pod_qos, restart_policy, should_restart
+from actors.node.pod_work import Override, PodPhase, Reason
 from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.image_store.names import image_id
 from sim.api.objects import TERMINAL
@@ -50,7 +51,7 @@ class View:
     reasons: Mapping[str, Reason] = field(default_factory=lambda: NOTHING)
     unready: Mapping[str, None] = field(default_factory=lambda: NOTHING)
     unstarted: Mapping[str, None] = field(default_factory=lambda: NOTHING)
-    override: tuple[str, str, str] | None = None
+    override: Override | None = None
     late: bool = False
 
 
@@ -249,7 +250,7 @@ def _with_end(status: Obj) -> Obj:
     return status if "terminated" in status["state"] else {**status, "state": UNKNOWN_END}
 
 
-def _policy(pod: Obj, init: bool) -> str:
+def _policy(pod: Obj, init: bool) -> RestartPolicy:
     policy = restart_policy(pod)
     return "OnFailure" if init and policy == "Always" else policy
 
@@ -261,7 +262,7 @@ def _by_name(statuses: Iterable[Obj]) -> dict[str, Obj]:
 # --- phase ----------------------------------------------------------------------------------------
 
 
-def phase_of(pod: Obj, init: Sequence[Obj], app: Sequence[Obj]) -> str:
+def phase_of(pod: Obj, init: Sequence[Obj], app: Sequence[Obj]) -> PodPhase:
     """The phase that follows from the containers."""
     policy = restart_policy(pod)
     inits = pod["spec"].get("initContainers")
@@ -309,7 +310,7 @@ def _exit_code(status: Obj) -> int | None:
 Outcome = tuple[str, str, str, str]  # type, status, reason, message
 
 
-def _outcomes(pod: Obj, phase: str, init: Sequence[Obj], app: Sequence[Obj]) -> Sequence[Outcome]:
+def _outcomes(pod: Obj, phase: PodPhase, init: Sequence[Obj], app: Sequence[Obj]) -> Sequence[Outcome]:
     unready = tuple([s["name"] for s in app if not s["ready"]])
     incomplete = tuple([s["name"] for s in init if not s["ready"]]) if init else ()
     outcomes = _own_outcomes(phase, unready, incomplete)
@@ -320,15 +321,25 @@ def _outcomes(pod: Obj, phase: str, init: Sequence[Obj], app: Sequence[Obj]) -> 
 
 
 @lru_cache(maxsize=1024)
-def _own_outcomes(phase: str, unready: tuple[str, ...], incomplete: tuple[str, ...]) -> Sequence[Outcome]:
+def _own_outcomes(
+    phase: PodPhase, unready: tuple[str, ...], incomplete: tuple[str, ...]
+) -> Sequence[Outcome]:
     """The outcomes without readiness gates: the same tuples for all pods of a template."""
     ready, initialized = ("True", "", ""), ("True", "", "")
-    if phase == "Succeeded":
-        ready, initialized = ("False", "PodCompleted", ""), ("True", "PodCompleted", "")
-    elif phase == "Failed":
-        ready = ("False", "PodFailed", "")
-    elif unready:
-        ready = ("False", "ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]")
+    match phase:
+        case "Succeeded":
+            ready, initialized = ("False", "PodCompleted", ""), ("True", "PodCompleted", "")
+        case "Failed":
+            ready = ("False", "PodFailed", "")
+        case "Pending" | "Running" | "Unknown":
+            if unready:
+                ready = (
+                    "False",
+                    "ContainersNotReady",
+                    f"containers with unready status: [{' '.join(unready)}]",
+                )
+        case _:
+            assert_never(phase)
     if incomplete and phase != "Succeeded":
         text = f"containers with incomplete status: [{' '.join(incomplete)}]"
         initialized = ("False", "ContainersNotInitialized", text)
@@ -476,7 +487,9 @@ def probed(pod: Obj, status: Obj, container: str, key: str, value: bool, now: st
     return changed
 
 
-def _phase(pod: Obj, old: Obj, view: View, init: Sequence[Obj], app: Sequence[Obj]) -> tuple[str, str, str]:
+def _phase(
+    pod: Obj, old: Obj, view: View, init: Sequence[Obj], app: Sequence[Obj]
+) -> tuple[PodPhase, str, str]:
     """The phase, reason and message: by the containers, unless the deadline has passed.
 
     The reason and message of an end stay as long as its phase.  Quirk: a pod that was to fail
@@ -491,5 +504,5 @@ def _phase(pod: Obj, old: Obj, view: View, init: Sequence[Obj], app: Sequence[Ob
         return "Failed", DEADLINE_REASON, DEADLINE_MESSAGE
     phase = phase_of(pod, init, app)
     if phase not in TERMINAL and before in TERMINAL:
-        phase = str(before)
+        phase = before
     return phase, *(known if phase == before else ("", ""))

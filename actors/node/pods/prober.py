@@ -17,7 +17,8 @@ Differs  probes take no time; a probe succeeds if the runtime model says so and 
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Final, Literal, Protocol
 
 from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.probe_answers import Answer
@@ -28,19 +29,25 @@ from sim.kernel.causes import caused_by
 from sim.kernel.timer import Timer
 from sim.units import SECOND
 
-KINDS = (("startupProbe", "Startup"), ("readinessProbe", "Readiness"), ("livenessProbe", "Liveness"))
+ProbeKind = Literal["Startup", "Readiness", "Liveness"]
+KINDS: tuple[tuple[str, ProbeKind], ...] = (
+    ("startupProbe", "Startup"),
+    ("readinessProbe", "Readiness"),
+    ("livenessProbe", "Liveness"),
+)
 # The initial results of an instance; before it has one there is no result, which looks like a
 # success from outside.
-NO_RESULT = ""
-INITIAL = {"Startup": "Unknown", "Readiness": "Failure", "Liveness": "Success"}
-BEFORE = {"Startup": NO_RESULT, "Readiness": NO_RESULT, "Liveness": "Success"}
+NO_RESULT: Final = ""
+Result = Literal["Success", "Failure", "Unknown", ""]  # "": none yet
+INITIAL: Mapping[ProbeKind, Result] = {"Startup": "Unknown", "Readiness": "Failure", "Liveness": "Success"}
+BEFORE: Mapping[ProbeKind, Result] = {"Startup": NO_RESULT, "Readiness": NO_RESULT, "Liveness": "Success"}
 
 
 # Pods of a template share their containers, so they share the list of their probes.
-_SPECS: IdentityMemo[tuple[tuple[str, str, Obj], ...]] = IdentityMemo()
+_SPECS: IdentityMemo[tuple[tuple[ProbeKind, str, Obj], ...]] = IdentityMemo()
 
 
-def probe_specs(containers: list[Obj]) -> tuple[tuple[str, str, Obj], ...]:
+def probe_specs(containers: list[Obj]) -> tuple[tuple[ProbeKind, str, Obj], ...]:
     """(kind, container name, probe) of all probes of these containers."""
     known = _SPECS.get(containers)
     if known is None:
@@ -71,7 +78,7 @@ class ProbedPod(Protocol):
 
     runtime: PodRuntime | None
 
-    def probed(self, probe: Probe, result: str) -> None:
+    def probed(self, probe: Probe, result: Result) -> None:
         """The result has changed."""
         ...
 
@@ -131,7 +138,7 @@ class Probe:
         self,
         ctx: Context,
         owner: ProbedPod,
-        kind: str,
+        kind: ProbeKind,
         container: str,
         spec: Obj,
         answer: Answer | None = None,
@@ -266,7 +273,7 @@ class Probe:
         instances = runtime.instances(self.container) if runtime is not None else ()
         return next((one for one in instances if one.ident == self._container_id), None)
 
-    def _set(self, result: str) -> None:
+    def _set(self, result: Result) -> None:
         if result != self.result:
             self.result = result
             self._owner.probed(self, result)

@@ -18,6 +18,7 @@ Differs  of the resyncs of a healthy pod every 60 to 90 s only those are run tha
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import assert_never
 
 from actors.node.pod_spec import Requests
 from actors.node.pod_work import (
@@ -28,6 +29,7 @@ from actors.node.pod_work import (
     TERMINATED,
     TERMINATING,
     TRANSITIONS,
+    Override,
     Reason,
     Work,
     WorkerState,
@@ -48,7 +50,7 @@ from actors.node.pods.pod_status import (
     unseen_us,
 )
 from actors.node.pods.ports import PodAgent
-from actors.node.pods.prober import Probe, probe_specs
+from actors.node.pods.prober import Probe, Result, probe_specs
 from actors.node.pods.sandboxes import make_sandbox
 from actors.node.pods.status_manager import status_in
 from actors.node.runtime.containers import Container, PodRuntime
@@ -142,7 +144,7 @@ class Worker:
         else:
             self.wake()
 
-    def kill(self, *, grace_s: int | None = None, override: tuple[str, str, str] | None = None) -> None:
+    def kill(self, *, grace_s: int | None = None, override: Override | None = None) -> None:
         """End the pod: it is evicted, preempted or removed from its source, or the node shuts down."""
         if self.state is SYNC:
             self.requested_end = RequestedEnd(grace_s, override)
@@ -314,10 +316,15 @@ class Worker:
         for probe in self.probes:
             probe.refresh()
             if probe.result != "Success":
-                if probe.kind == "Readiness":
-                    unready = {**unready, probe.container: None}
-                elif probe.kind == "Startup":
-                    unstarted = {**unstarted, probe.container: None}
+                match probe.kind:
+                    case "Readiness":
+                        unready = {**unready, probe.container: None}
+                    case "Startup":
+                        unstarted = {**unstarted, probe.container: None}
+                    case "Liveness":
+                        pass
+                    case _:
+                        assert_never(probe.kind)
         agent = self.agent
         return View(
             agent.now_us, agent.ctx.said_us, agent.host_ips, self.runtime, self.reasons, unready, unstarted,
@@ -575,7 +582,7 @@ class Worker:
         if self.state is SYNC:
             self.wake()
 
-    def probed(self, probe: Probe, result: str) -> None:
+    def probed(self, probe: Probe, result: Result) -> None:
         """Show readiness or startup at once; a liveness or startup failure leads to a restart."""
         if probe.kind == "Liveness" and result == "Success":
             return

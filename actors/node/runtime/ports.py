@@ -17,6 +17,7 @@ from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import NodeSpec
 from sim.api.store import Item
 from sim.api.types import Obj
+from sim.client.events.recorder import EventKind
 from sim.ident import Names
 from sim.kernel.actor import Context
 from sim.options.node.agent import NodeAgentOptions
@@ -169,7 +170,7 @@ class Agent(Protocol):
     def event(
         self,
         pod: Obj,
-        type_: str,
+        type_: EventKind,
         reason: str,
         message: str,
         container: str = "",
@@ -178,11 +179,11 @@ class Agent(Protocol):
         """Record an event about a pod or one of its containers."""
         ...
 
-    def event_about(self, obj: Obj, type_: str, reason: str, message: str) -> None:
+    def event_about(self, obj: Obj, type_: EventKind, reason: str, message: str) -> None:
         """Record an event about an object that is not a pod."""
         ...
 
-    def node_event(self, reason: str, text: str = "", type_: str = "Normal") -> None:
+    def node_event(self, reason: str, text: str = "", type_: EventKind = "Normal") -> None:
         """Record an event about the node."""
         ...
 

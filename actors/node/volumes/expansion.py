@@ -22,6 +22,7 @@ from actors.node.volumes.specs import Target
 from sim.api.kinds.common.volumes.binding import capacity_bytes, claimed_bytes, resize_conditions
 from sim.api.objects import key_of, status_of
 from sim.api.types import Obj, Reply
+from sim.client.events.recorder import EventKind
 from sim.kernel.causes import caused_by
 from sim.options.storage_drivers import StorageDrivers
 from sim.units import SECOND
@@ -130,6 +131,6 @@ class Expansion:
 
         self._agent.api.patch_claim_status(meta["namespace"], meta["name"], {"status": status}, written)
 
-    def _report(self, pod: Obj, claim: Obj, type_: str, reason: str, text: str) -> None:
+    def _report(self, pod: Obj, claim: Obj, type_: EventKind, reason: str, text: str) -> None:
         self._agent.event(pod, type_, reason, text)
         self._agent.event_about(claim, type_, reason, text)

@@ -31,6 +31,7 @@ from sim.api.audit.policy import (
     VERSION,
     Level,
     Scope,
+    Stage,
 )
 from sim.api.auth.attributes import AccessAttributes, Decision, Opinion
 from sim.api.ownership import managed
@@ -168,7 +169,7 @@ class Record:
 
     # --- stages -----------------------------------------------------------------------------------
 
-    def event(self, stage: str, at_us: int, storage_us: int = 0) -> Obj | None:
+    def event(self, stage: Stage, at_us: int, storage_us: int = 0) -> Obj | None:
         """The event of a stage; None if the policy omits it.
 
         storage_us: how long the request waited for the storage

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -47,7 +47,11 @@ LEVELS = {
     "RequestResponse": Level.REQUEST_RESPONSE,
 }
 LEVEL_TEXTS = {level: text for text, level in LEVELS.items()}
-RECEIVED, STARTED, COMPLETE, PANIC = "RequestReceived", "ResponseStarted", "ResponseComplete", "Panic"
+Stage = Literal["RequestReceived", "ResponseStarted", "ResponseComplete", "Panic"]
+RECEIVED: Final = "RequestReceived"
+STARTED: Final = "ResponseStarted"
+COMPLETE: Final = "ResponseComplete"
+PANIC: Final = "Panic"
 STAGES = (RECEIVED, STARTED, COMPLETE, PANIC)
 
 

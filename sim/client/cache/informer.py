@@ -398,7 +398,7 @@ class Informer:
     def apply(self, event: WatchEvent) -> None:
         """Apply one watch event to the store and notify handlers."""
         item = event.item
-        assert item is not None
+        assert item is not None and item.key.startswith(self._prefix), "an event is of another resource"
         news, key = self._unread.news, self._short(item.key)
         if event.type == "DELETED":
             self._unread.drop_news(item.key)

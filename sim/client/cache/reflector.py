@@ -284,6 +284,7 @@ class Reflector:
     def _open(self, _: Any = None) -> None:
         if self._state is STOPPED:
             return
+        assert self._watch is None, "a second watch is opened"
         self._move(OPENING)
         selection = self._selection
         timeout_s = int(WATCH_MIN_S * (1 + self._random.random()))

@@ -11,7 +11,7 @@ Mirrors  client-go v1.25 tools/record/event.go.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from sim.api.types import NOT_FOUND, Obj, Reply, Request
 from sim.client.client import PATCH_TYPES, Client
@@ -21,6 +21,7 @@ from sim.kernel import Context
 from sim.kernel.network import Purpose
 from sim.units import format_time
 
+EventKind = Literal["Normal", "Warning"]
 QUEUE_MAX = 1000  # event.go maxQueuedEvents
 TRIES_MAX = 12  # maxTriesPerEvent
 RETRY_US = 10_000_000  # defaultSleepDuration
@@ -80,7 +81,7 @@ class EventRecorder:
     def event(
         self,
         obj: Obj,
-        event_type: str,
+        event_type: EventKind,
         reason: str,
         message: str,
         field_path: str = "",

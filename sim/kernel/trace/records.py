@@ -114,6 +114,7 @@ class Trace:
         """Like `add` for a row of the kind's number, time, cause and values, which saves a tuple
         for records that occur by the million.
         """
+        assert row[2] <= self.count, "a cause is later than its effect"
         self.count = ident = self.count + 1
         batch = self._batch
         self._run = None

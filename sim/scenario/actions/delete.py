@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from actors.users import DeleteAll
+from sim.client.client import Propagation
 from sim.faults.shared.kinds import Action, Stage, StepKind
 from sim.faults.shared.parameters import Strict
 from sim.faults.shared.picks import PickObjects, checked_pick, drawn
@@ -42,7 +43,7 @@ class DeleteObjects(Action):
     name: str
     selector: str
     grace_s: int | None
-    policy: str | None = None
+    policy: Propagation | None = None
     pick: str | None = None
 
     def begin(self, stage: Stage, step: str) -> None:

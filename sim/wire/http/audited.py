@@ -30,7 +30,7 @@ from sim.api.audit.events import (
     decision_annotations,
     deprecation_annotations,
 )
-from sim.api.audit.policy import Level
+from sim.api.audit.policy import Level, Stage
 from sim.api.audit.settings import AuditSettings
 from sim.api.audit.sink import AuditSink
 from sim.api.auth.attributes import AccessAttributes, Opinion
@@ -78,7 +78,7 @@ class HttpAudit:
             self._sink.refuse()
         return not refuses
 
-    def stage(self, record: Record, stage: str) -> bool:
+    def stage(self, record: Record, stage: Stage) -> bool:
         """Send the event of a stage; False if it is not stored."""
         now_us = self.wall_us()
         event = record.event(stage, now_us)

@@ -37,7 +37,7 @@ METHOD_VERBS: Mapping[str, Verb] = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
-_OF_COLLECTION: Mapping[str, Verb] = {"get": "list", "delete": "deletecollection"}
+OF_COLLECTION: Mapping[str, Verb] = {"get": "list", "delete": "deletecollection"}
 NAMESPACE_SUBRESOURCES = ("status", "finalize")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
@@ -129,10 +129,8 @@ def attributes(method: str, path: str, options: Mapping[str, str]) -> AccessAttr
     name = rest[1] if len(rest) > 1 else ""
     sub = rest[2] if len(rest) > 2 and not (special and verb == "proxy") else ""
     if not name:
-        if verb == "get":
-            verb = "watch" if is_set(options, "watch") else "list"
-        elif verb == "delete":
-            verb = "deletecollection"
+        watches = verb == "get" and is_set(options, "watch")
+        verb = "watch" if watches else OF_COLLECTION.get(verb, verb)
         if verb in ("list", "watch"):
             name = name_in_selector(options.get("fieldSelector", ""))
     return AccessAttributes(verb, "", group, version, rest[0], sub, namespace, name)
@@ -200,7 +198,7 @@ def _custom(
     sub = parts[2] if len(parts) > 2 else ""
     verb = METHOD_VERBS.get(method, "")
     if not name:
-        verb = _OF_COLLECTION.get(verb, verb)
+        verb = OF_COLLECTION.get(verb, verb)
     if watching[0] or (verb == "list" and watching[1]):
         verb = "watch"
     across = verb in ("list", "watch")
@@ -247,7 +245,7 @@ def _verb(resource: Resource, method: str, names_item: bool, sub: str, across: b
         if verb == "create" or verb not in resource.verbs:
             raise NoRoute(status.method_not_allowed())
         return verb
-    verb = verb if verb == "create" else _OF_COLLECTION.get(verb, "")
+    verb = verb if verb == "create" else OF_COLLECTION.get(verb, "")
     if across and "list" not in resource.verbs:  # created and forgotten: there is no such path
         raise NoRoute(status.unknown_resource())
     if verb not in resource.verbs or (across and verb != "list"):

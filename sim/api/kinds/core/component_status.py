@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from sim.api.kinds.common.cells import NAME
 from sim.api.objects import name_of
@@ -61,12 +61,16 @@ Probed = Callable[[], Mapping[str, Answer]]
 
 def status_of(component: Component, answer: Answer) -> Obj:
     """The status of a component.  answer: not REVIEWED"""
-    text = component.says
-    if answer is Answer.REFUSED:
-        url = f"https://{component.host}:{component.port}{component.path}"
-        text = f'Get "{url}": dial tcp {component.host}:{component.port}: connect: connection refused'
-    elif answer is Answer.FORBIDDEN:
-        text = "HTTP probe failed with statuscode: 403"
+    match answer:
+        case Answer.HEALTHY | Answer.REVIEWED:
+            text = component.says
+        case Answer.REFUSED:
+            url = f"https://{component.host}:{component.port}{component.path}"
+            text = f'Get "{url}": dial tcp {component.host}:{component.port}: connect: connection refused'
+        case Answer.FORBIDDEN:
+            text = "HTTP probe failed with statuscode: 403"
+        case _:
+            assert_never(answer)
     healthy = answer is Answer.HEALTHY
     condition = {"type": "Healthy", "status": "True" if healthy else "False", "message": text}
     return {
