@@ -6,6 +6,8 @@ Mirrors  kubernetes v1.25 pkg/apis/flowcontrol/validation/validation.go:
 
 from __future__ import annotations
 
+from math import ceil, log2
+
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.flowcontrol.mandatory import level_spec_errors
 from sim.api.kinds.flowcontrol.shared import (
@@ -129,11 +131,8 @@ def _queuing_errors(queuing: Obj, at: str) -> Errors:
 
 
 def _entropy_bits(deck: int, hand: int) -> int:
-    """Bits of a hash that has a value for each hand (shufflesharding.go, RequiredEntropyBits)."""
-    hands = 1
-    for i in range(hand):
-        hands *= deck - i
-    return (hands - 1).bit_length()
+    """Bits of a hash that deals a hand (shufflesharding.go, RequiredEntropyBits)."""
+    return ceil(log2(deck) * hand)
 
 
 # --- table ----------------------------------------------------------------------------------------

@@ -190,3 +190,14 @@ def test_owner_of_empty_ports_of_a_slice_is_its_creator() -> None:
     reply = Api().ask("POST", path, {"metadata": {"name": "s"}, "addressType": "IPv4", "ports": []})
     assert reply.item is not None
     assert (reply.obj["ports"], "f:ports" in reply.item.managed[0].fields) == (None, True)
+
+
+def test_hands_of_priority_levels_are_bounded_without_being_dealt() -> None:
+    path = "/apis/flowcontrol.apiserver.k8s.io/v1beta2/prioritylevelconfigurations"
+    queuing = {"queues": 2147483647, "handSize": 2147483647, "queueLengthLimit": 5}
+    limited = {"assuredConcurrencyShares": 5, "limitResponse": {"type": "Queue", "queuing": queuing}}
+    reply = Api().ask(
+        "POST", path, {"metadata": {"name": "p"}, "spec": {"type": "Limited", "limited": limited}}
+    )
+    why = "required entropy bits of deckSize 2147483647 and handSize 2147483647 should not be greater than 60"
+    assert reply.message.endswith(f"{why}]")
