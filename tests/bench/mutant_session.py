@@ -22,7 +22,6 @@ from types import FunctionType
 from typing import Any, TextIO
 
 import pytest
-from hypothesis import settings
 
 from tests.bench.mutants import ROOT, Mutant, code_of, functions
 
@@ -82,12 +81,21 @@ class _Session:
         self._failed = False
         self.wrong: list[str] = []  # tests that fail without any mutant
 
+    def pytest_configure(self) -> None:
+        """Let a property be tested with the same examples each time, on a busy machine too."""
+        from hypothesis import settings  # once its own plugin is there
+
+        settings.register_profile("mutants", deadline=None, derandomize=True)
+        settings.load_profile("mutants")
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a failure."""
         self._failed = self._failed or report.failed
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run all tests once, and then those of each mutant in a fork."""
+        if session.testsfailed:
+            raise session.Interrupted("a module of tests cannot be imported")
         self._items = session.items
         notes = _Notes(sorted({mutant.file for mutant, _ in self._mutants}))
         for at, item in enumerate(self._items):
@@ -202,8 +210,6 @@ def run(mutants: Sequence[tuple[Mutant, Sequence[str]]], out: TextIO) -> int:
 
     tests = sorted({test for _, each in mutants for test in each})
     within = [test for test in tests if not any(test.startswith(f"{other}/") for other in tests)]
-    settings.register_profile("mutants", deadline=None, derandomize=True)
-    settings.load_profile("mutants")
     session = _Session(mutants, report)
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *(str(ROOT / each) for each in within)]
@@ -211,5 +217,6 @@ def run(mutants: Sequence[tuple[Mutant, Sequence[str]]], out: TextIO) -> int:
     told.close()
     for test in session.wrong:
         print(f"left out, for it fails without any mutant: {test}", file=out)
-    assert code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED), f"pytest ended with {code!r}"
+    expected = pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED
+    assert code in expected, f"pytest ended with {code!r}: run the tests by themselves"
     return survived

@@ -18,7 +18,7 @@ from actors.scheduler.volumes.storage import (
 from sim.ident import NAMES
 from sim.options.features.gates import OF_VOLUMES
 from tests.unit.actors.scheduler.test_attempt import World, victims
-from tests.unit.sim.api.test_volumes import claim, on, volume
+from tests.unit.sim.api.kinds.common.volumes.test_binding import claim, on, volume
 
 N = NAMES["orch"]
 HELPLESS = "preemption: 0/{n} nodes are available: {n} Preemption is not helpful for scheduling."
