@@ -11,9 +11,14 @@ from actors.controllers.garbagecollector.decide import (
     AbsentOwners,
     OwnerState,
     Verdict,
+    blocks,
     decide,
     finalizer_patch,
+    is_deleting_dependents,
+    merged_disown_patch,
+    merged_unblock_patch,
     starts_deletion_with,
+    unblock_patch,
     unblocked,
 )
 from actors.controllers.manager import identity, start_order
@@ -22,11 +27,12 @@ from actors.controllers.namespace.decide import (
     conditions_of,
     leftover,
     pods_estimate_s,
+    unavailable_groups,
     with_conditions,
 )
 from actors.controllers.podgc import QUARANTINE_US, quarantine, surplus, terminated_values, unscheduled_values
 from actors.controllers.shared.shell import Claims, Expectations, claim
-from actors.controllers.taint_manager.decide import UNTOLERATED, stay_us
+from actors.controllers.taint_manager.decide import UNTOLERATED, no_execute_taints, stay_us
 from actors.controllers.ttlafterfinished import left_us
 from sim.ident import NAMES
 from sim.options.controllers.manager import parse_controller_manager
@@ -295,3 +301,121 @@ def test_conditions_without_text_and_time_are_completed() -> None:
     ended = {"metadata": {}, "spec": {"ttlSecondsAfterFinished": 3}}
     complete = {"type": "Complete", "status": "True", "lastTransitionTime": None}
     assert left_us({**ended, "status": {"conditions": [complete]}}, 0) is None
+
+
+def refs(*blocking: bool | None) -> list[dict[str, Any]]:
+    return [{"uid": f"o{n}", "blockOwnerDeletion": flag} for n, flag in enumerate(blocking)]
+
+
+def test_references_are_cleared_or_removed_by_patches() -> None:
+    owned = item(ownerReferences=refs(True, None, False), resourceVersion="7")
+    cleared = [{"uid": "o0", "blockOwnerDeletion": False}]
+    assert unblock_patch(owned) == {"metadata": {"ownerReferences": cleared, "uid": "u"}}
+    assert unblock_patch(item()) == {"metadata": {"ownerReferences": [], "uid": "u"}}
+    assert merged_unblock_patch(owned)["metadata"]["ownerReferences"] == refs(False, None, False)
+    assert merged_unblock_patch(item(resourceVersion="7"))["metadata"]["ownerReferences"] == []
+    assert merged_disown_patch(owned, ["o1"])["metadata"] == {
+        "ownerReferences": [refs(True)[0], refs(None, None, False)[2]], "uid": "u", "resourceVersion": "7",
+    }  # fmt: skip
+    assert merged_disown_patch(item(resourceVersion="7"), ["o1"])["metadata"]["ownerReferences"] == []
+
+
+def test_a_dependent_blocks_the_owner_that_its_reference_says() -> None:
+    owned = item(ownerReferences=refs(True, False))
+    assert [blocks(owned, uid) for uid in ("o0", "o1", "o2")] == [True, False, False]
+    assert not blocks(item(), "o0")
+
+
+@pytest.mark.parametrize(
+    ("meta", "waits"),
+    [
+        ({"deletionTimestamp": "t", "finalizers": [N.finalizer_foreground]}, True),
+        ({"finalizers": [N.finalizer_foreground]}, False),
+        ({"deletionTimestamp": "t", "finalizers": ["other"]}, False),
+        ({"deletionTimestamp": "t"}, False),
+    ],
+)
+def test_foreground_deletions_wait_for_dependents(meta: dict[str, Any], waits: bool) -> None:
+    assert is_deleting_dependents(item(**meta), N) is waits
+    assert starts_deletion_with(item(), item(**meta), N.finalizer_foreground) is waits
+    assert starts_deletion_with(item(deletionTimestamp="t"), item(**meta), N.finalizer_foreground) is waits
+
+
+def test_an_owner_that_was_looked_up_is_dropped_later() -> None:
+    absent = AbsentOwners(2)
+    for owner in ("a", "b", "a", "c"):
+        absent.add((owner,))
+    assert [owner in absent for owner in (("a",), ("b",), ("c",))] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("graces", "after_s", "wanted"),
+    [([], 0, 0), ([None], 0, 0), ([5, 30], 29, 30), ([5, 30], 30, 0), ([0], 0, 0)],
+)
+def test_the_longest_grace_counts_from_the_deletion(graces: list[Any], after_s: int, wanted: int) -> None:
+    pods = [{"spec": {"terminationGracePeriodSeconds": grace}, "status": {}} for grace in graces]
+    assert pods_estimate_s(pods, "2026-01-01T00:00:00Z", 1_767_225_600 * S + after_s * S) == wanted
+
+
+def test_leftovers_count_their_finalizers() -> None:
+    assert leftover("pods.", [], 30, "n", "gvr") == Leftover("pods.")
+    held = [item(finalizers=["f", "g"]), item(finalizers=["f"]), item()]
+    assert leftover("pods.", held, 0, "n", "gvr") == Leftover("pods.", 3, {"f": 2, "g": 1}, 15)
+    assert leftover("pods.", [item()], 30, "n", "gvr") == Leftover("pods.", 1, {}, 30)
+
+
+def test_failing_groups_are_named_in_the_condition() -> None:
+    (discovery, *_) = conditions_of([], ["a/v1", "b/v1"])
+    assert (discovery[1], discovery[2]) == ("True", "DiscoveryFailed")
+    assert discovery[3].startswith("Discovery failed for some groups, 2 failing: ")
+    assert [each[1] for each in conditions_of([])] == ["False"] * 5
+
+
+def served(name: str, service: bool, status: str) -> dict[str, Any]:
+    group, _, version = name.rpartition("/")
+    spec = {
+        "group": group,
+        "version": version,
+        "service": {"name": "s", "namespace": "n"} if service else None,
+    }
+    return {
+        "metadata": {"name": f"{version}.{group}"},
+        "spec": spec,
+        "status": {"conditions": [{"type": "Available", "status": status}]},
+    }
+
+
+def test_groups_of_other_servers_that_do_not_answer_are_unavailable() -> None:
+    given = [
+        served("a.io/v1", True, "False"),
+        served("b.io/v1", True, "True"),
+        served("c.io/v1", False, "False"),
+    ]
+    assert unavailable_groups(given) == ["a.io/v1"]
+    assert unavailable_groups([]) == []
+
+
+@pytest.mark.parametrize(
+    ("threshold", "names"), [(-1, []), (0, []), (1, ["a", "b"]), (2, ["a"]), (3, []), (4, [])]
+)
+def test_as_many_finished_pods_as_the_threshold_stay(threshold: int, names: list[str]) -> None:
+    pods = [pod(name, "Failed", created) for name, created in (("c", "3"), ("a", "1"), ("b", "2"))]
+    assert [each["metadata"]["name"] for each in surplus(pods, threshold)] == names
+
+
+def test_taints_are_judged_one_by_one() -> None:
+    def lasting(key: str, seconds: int | None) -> dict[str, Any]:
+        return {
+            "key": key,
+            "operator": "Exists",
+            **({} if seconds is None else {"tolerationSeconds": seconds}),
+        }
+
+    both = [taint("a"), taint("b")]
+    assert stay_us(both, [lasting("a", 9), lasting("b", 5)]) == 5 * S
+    assert stay_us(both, [lasting("a", 5), lasting("b", 9)]) == 5 * S
+    assert stay_us(both, [lasting("a", 5)]) == UNTOLERATED
+    first = [lasting("a", 5), lasting("a", 1)]
+    assert stay_us([taint("a")], first) == 5 * S
+    assert stay_us([], []) is None
+    assert no_execute_taints([taint("a"), {**taint("b"), "effect": "NoSchedule"}]) == [taint("a")]

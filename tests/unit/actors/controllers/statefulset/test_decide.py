@@ -142,6 +142,7 @@ def test_name_with_leading_zeros_is_repaired() -> None:
     assert ordinal_of(stateful(1), padded) == 0
     assert run(stateful(1), [padded])[0] == ["update web-00"]
     assert ordinal_of(stateful(1), {"metadata": {"name": "web-2147483648"}}) == -1
+    assert ordinal_of(stateful(1), {"metadata": {"name": "web-2147483647"}}) == 2147483647
 
 
 def test_collision_count_alone_causes_no_status_write() -> None:
