@@ -17,13 +17,13 @@ MAXIMA = {
     "protocols of one name": 0,
     "classes over 20 attributes": 11,
     "classes over 20 attributes without a reason": 3,
-    "open cases of enums": 4,
-    "identifiers of the dialect": 117,
+    "open cases of enums": 0,
+    "identifiers of the dialect": 115,
     "modules that match tolerations": 1,
     "modules that match affinity terms": 1,
     "modules that classify QoS": 1,
     "assignments of kernel.cause": 8,
-    "lines of source": 163_000,
+    "lines of source": 163_500,  # in hundreds; 156,000 are wanted
 }
 
 
