@@ -18,25 +18,25 @@ class Transitions(Generic[State]):
     """The moves of one kind of machine.
 
     start: the state of a new machine
-    moves: for each state the states that may follow it, with the cause of the move in words
+    successors: for each state the states that may follow it, with the cause of the move in words
     """
 
-    __slots__ = ("moves", "start")
+    __slots__ = ("start", "successors")
 
-    def __init__(self, start: State, moves: Mapping[State, Mapping[State, str]]) -> None:
+    def __init__(self, start: State, successors: Mapping[State, Mapping[State, str]]) -> None:
         self.start = start
-        self.moves = moves
+        self.successors = successors
 
     def move(self, before: State, after: State) -> State:
         """The state `after`, which has to be one that may follow `before`."""
-        assert after in self.moves.get(before, ()), f"no move from {before} to {after}"
+        assert after in self.successors.get(before, ()), f"no move from {before} to {after}"
         return after
 
     def diagram(self) -> str:
         """The table as a state diagram in Mermaid's notation; a state without a move is an end."""
         lines = ["stateDiagram-v2", f"    [*] --> {self.start.value}"]
-        for before, moves in self.moves.items():
-            lines += [f"    {before.value} --> {after.value}: {cause}" for after, cause in moves.items()]
-            if not moves:
+        for before, successors in self.successors.items():
+            lines += [f"    {before.value} --> {after.value}: {cause}" for after, cause in successors.items()]
+            if not successors:
                 lines.append(f"    {before.value} --> [*]")
         return "\n".join(lines)

@@ -65,12 +65,12 @@ class LocalStore(Feed, Protocol):
         """Write an object if its revision is the expected one (None: any revision)."""
         ...
 
-    def mould(self, item: Item) -> Any:
+    def pattern(self, item: Item) -> Any:
         """Return the shape of an item, for `cast`."""
         ...
 
     def cast(
-        self, key: str, mould: Any, flat: list[Any], managed: tuple[Managed, ...] = (), cause: int = 0
+        self, key: str, pattern: Any, flat: list[Any], managed: tuple[Managed, ...] = (), cause: int = 0
     ) -> Item | None:
         """Create a compact item from a shape and its own values; None if the key exists."""
         ...
@@ -157,7 +157,7 @@ class StorageProcess(Protocol):
         """The shortest and the longest latency of a write."""
         ...
 
-    def latency_us(self, writes: int, lot: int = 0) -> int:
+    def latency_us(self, writes: int, draw: int = 0) -> int:
         """Return the latency of a request with this number of writes."""
         ...
 

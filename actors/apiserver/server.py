@@ -41,10 +41,10 @@ from actors.apiserver.builtin.identity import begin_identity
 from actors.apiserver.caches.trail import CacheTrail
 from actors.apiserver.caches.watch_caches import CachedRead, Caches
 from actors.apiserver.fairness import Seats
-from actors.apiserver.fast.base import Way
-from actors.apiserver.fast.coalesced_calls import offer_short_way
-from actors.apiserver.fast.lease_updates import Lane, find_open_lane, follow_write, offer_lane
-from actors.apiserver.fast.write_templates import Plans
+from actors.apiserver.fast.base import CallPath
+from actors.apiserver.fast.coalesced_calls import offer_coalesced_path
+from actors.apiserver.fast.lease_updates import LeasePath, find_lease_path, follow_write, offer_lease_path
+from actors.apiserver.fast.write_templates import WriteTemplates
 from actors.apiserver.flights import Flight, OnError, Traffic, allowed_us
 from actors.apiserver.handlers import READS, Handlers
 from actors.apiserver.lifecycle.compactor import Compactor
@@ -77,8 +77,7 @@ from sim.units import MS, SECOND
 
 WRITE_US = 34 * SECOND  # handlers: requestTimeoutUpperBound, for writes
 PROGRESS_US = 600 * SECOND  # etcd's watch progress notification
-# etcd's client repeats failed reads until the request ends.
-AGAIN_US = 25 * MS  # clientv3/retry.go: defaultBackoffWaitBetween
+AGAIN_US = 25 * MS  # between failed reads (clientv3/retry.go: defaultBackoffWaitBetween)
 TOO_MANY = Reply(429, body="Too many requests, please try again later.", headers={"Retry-After": "1"})
 LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"
 
@@ -93,7 +92,7 @@ class ApiServer:
     trail: how far the caches are behind the storage
     traffic: how many requests are in flight, and how many may be
     seats: None if priority and fairness is off or no incarnation runs
-    `lanes`: the lease fast paths by storage key
+    `lease_paths`: the lease fast paths by storage key
     flown: number of requests served so far, with those of fast paths
     stopped_us: when the last incarnation stopped, -1 if none has; started_us: when it started
     ready: True while an incarnation runs and is not terminating
@@ -127,10 +126,10 @@ class ApiServer:
         self.reach: Reach | None = None
         self.caches: Caches | None = None
         self.handlers: Handlers | None = None
-        self.plans: Plans | None = None
+        self.templates: WriteTemplates | None = None
         self.goaway: Goaway | None = None
         self.seats: Seats | None = None
-        self.lanes: dict[str, Lane] = {}
+        self.lease_paths: dict[str, LeasePath] = {}
         self._flights: dict[int, Flight] = {}
         self.sizes = Sizes()
         self.flown = 0
@@ -204,7 +203,9 @@ class ApiServer:
         self.sees = self.scheme.beside(self.scheme.more)
         parts = self.sees, self.options, self.authorizer, self.around
         registry = make_registry(ctx, machinery.rules(), *parts)
-        self.plans = Plans(self, registry, machinery.view) if self.kernel.fast.templates else None
+        self.templates = (
+            WriteTemplates(self, registry, machinery.view) if self.kernel.fast.templates else None
+        )
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
         bootstrap(registry, store, self.address, self.trust.data, self.around.addons)
         bootstrap_roles(registry, store)
@@ -255,8 +256,8 @@ class ApiServer:
         unhook()
         self.stopped_us = self.kernel.now_us
         caches, self.caches, self._life = self.caches, None, None
-        self.ctx = self.reach = self.handlers = self.plans = self.seats = self.goaway = None
-        self.lanes, self.ready, self._away = {}, False, None
+        self.ctx = self.reach = self.handlers = self.templates = self.seats = self.goaway = None
+        self.lease_paths, self.ready, self._away = {}, False, None
         flights, self._flights = self._flights, {}
         self.traffic.clear()
         self.trail.end()
@@ -329,17 +330,17 @@ class ApiServer:
                     self._leave(number, flight)
                 return
 
-    def lane(self, request: Request, path: tuple[str, ...]) -> Lane | None:
+    def lease_path(self, request: Request, path: tuple[str, ...]) -> LeasePath | None:
         """Return a new lease fast path for one field of an object, or None if there is none."""
-        return offer_lane(self, request, path) if self.kernel.fast.leases else None
+        return offer_lease_path(self, request, path) if self.kernel.fast.leases else None
 
-    def open_lane(self, request: Request, path: tuple[str, ...]) -> Lane | None:
+    def open_lease_path(self, request: Request, path: tuple[str, ...]) -> LeasePath | None:
         """Return the lease fast path by which this client can renew an object now, or None."""
-        return find_open_lane(self, request, path)
+        return find_lease_path(self, request, path)
 
-    def short_way(self, request: Request) -> Way | None:
+    def coalesced_path(self, request: Request) -> CallPath | None:
         """Return a fast path for calls like `request` and later ones, or None if none applies now."""
-        return offer_short_way(self, request) if self.kernel.fast.calls else None
+        return offer_coalesced_path(self, request) if self.kernel.fast.calls else None
 
     def _serve(self, number: int) -> None:
         flight = self._flights.get(number)
@@ -439,7 +440,7 @@ class ApiServer:
                 self.kernel.call_at(until_us, self._give_up_waiting if watch else self._time_out, number)
                 return
             if request.verb == "watch":
-                self._answer(number, handlers.watch(call), self.storage.latency_us(0, request.lot))
+                self._answer(number, handlers.watch(call), self.storage.latency_us(0, request.draw))
                 return
             read = handlers.cached(call)
             if read is not None:
@@ -472,11 +473,11 @@ class ApiServer:
         handlers = self.handlers
         if request.verb == "watch" or handlers is None:
             return None
-        plans = self.plans
+        templates = self.templates
         self._take_cause(request)
-        if plans is not None and (reply := plans.follow(request)) is not None:
+        if templates is not None and (reply := templates.follow(request)) is not None:
             self.flown += 1
-            return reply, storage.latency_us(request.verb not in READS, request.lot)
+            return reply, storage.latency_us(request.verb not in READS, request.draw)
         try:
             call = handlers.call(request)
             if self.caches is not None and not self.caches.ready and handlers.needs_cache(call):
@@ -486,7 +487,7 @@ class ApiServer:
                 if cached.cache.revision() < cached.rev:
                     return None
                 self.flown += 1
-                return cached.read(), storage.latency_us(0, request.lot)
+                return cached.read(), storage.latency_us(0, request.draw)
             if handlers.converts(call):
                 return None
             steps = metered(self.kernel, handlers.steps(call), call.resource)
@@ -496,8 +497,8 @@ class ApiServer:
             return None if elsewhere else (self.refusals.noted(request, refusal.reply()), 0)
         self.flown += 1
         served = self._run(call, steps)
-        if plans is not None and plans.lesson is not None:
-            plans.learn(request, served[0])
+        if templates is not None and templates.origin is not None:
+            templates.learn(request, served[0])
         return served
 
     def _take_cause(self, request: Request) -> None:
@@ -515,7 +516,7 @@ class ApiServer:
             if call.size:
                 self.sizes.note(call, reply)
             self.refusals.note(request, reply)
-        return reply, storage.latency_us(mutating, request.lot)
+        return reply, storage.latency_us(mutating, request.draw)
 
     def _answer_from_cache(self, number: int, cached: CachedRead) -> None:
         """Answer once the cache has reached the revision, or refuse if it does not in time."""
@@ -523,8 +524,8 @@ class ApiServer:
 
         def when(fresh: bool) -> None:
             if fresh and number in self._flights:
-                lot = self._flights[number].request.lot
-                self._answer(number, cached.read(), self.storage.latency_us(0, lot))
+                draw = self._flights[number].request.draw
+                self._answer(number, cached.read(), self.storage.latency_us(0, draw))
             else:
                 refusal = Refusal.of(status.revision_too_large(cached.rev, cached.cache.revision()))
                 self._answer(number, refusal.reply(), 0)

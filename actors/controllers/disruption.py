@@ -279,7 +279,7 @@ class DisruptionLoop:
             found = self.pods.items_by_index(*self._index_of(budget))
             if found or (budget.get("status") or {}).get("currentHealthy"):
                 cause = latest_cause(self.queue, self.pods, found, budget["metadata"]["namespace"])
-                self.queue.blame(key_of(budget), cause)
+                self.queue.add_cause(key_of(budget), cause)
 
     def _matching(self, index: str, value: str, labels: Mapping[str, str]) -> list[Obj]:
         found = self.budgets.by_index(index, value)

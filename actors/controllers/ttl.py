@@ -92,7 +92,7 @@ class NodeTTL:
     def _deleted(self, node: Obj) -> None:
         self._stale.pop(node["metadata"]["name"], None)
         self._count_changed(-1)
-        self._nodes.urge("ttl", bool(self._stale))
+        self._nodes.deliver_promptly("ttl", bool(self._stale))
 
     def _count_changed(self, more: int) -> None:
         self._count += more
@@ -110,7 +110,7 @@ class NodeTTL:
             self._queue.add(name)
         else:
             self._stale.pop(name, None)
-        self._nodes.urge("ttl", bool(self._stale))
+        self._nodes.deliver_promptly("ttl", bool(self._stale))
 
     def _differs(self, node: Obj) -> bool:
         annotations = node["metadata"].get("annotations") or {}

@@ -149,11 +149,11 @@ class Api:
         """Create the node's lease."""
         self._lease(on_reply, "create", body=lease)
 
-    def lease_update(self, lease: Obj, lot: int = 0) -> Request:
-        """The update of the node's lease.  lot: its random draw; 0: the transport draws."""
+    def lease_update(self, lease: Obj, draw: int = 0) -> Request:
+        """The update of the node's lease.  draw: its random draw; 0: the transport draws."""
         return self._request(
             "update", "leases", group=self.coordination, namespace=self.lease_namespace,
-            name=lease["metadata"]["name"], body=lease, lot=lot,
+            name=lease["metadata"]["name"], body=lease, draw=draw,
         )  # fmt: skip
 
     def _lease(self, on_reply: OnReply, verb: Verb, **fields: Any) -> None:

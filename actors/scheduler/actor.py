@@ -247,12 +247,12 @@ class Scheduler:
 
     def _set_node(self, node: Obj) -> None:
         self.cluster.set_node(node)
-        self._nodes.urge("scheduler", not self.cluster.images.settled)
+        self._nodes.deliver_promptly("scheduler", not self.cluster.images.settled)
 
     def _node_reported(self, old: Obj, _: Obj) -> None:
         """Handle a heartbeat that changed nothing else."""
         self.cluster.observe(old["metadata"]["name"])
-        self._nodes.urge("scheduler", not self.cluster.images.settled)
+        self._nodes.deliver_promptly("scheduler", not self.cluster.images.settled)
 
     def _node_added(self, node: Obj) -> None:
         self._set_node(node)
@@ -267,7 +267,7 @@ class Scheduler:
     def _node_deleted(self, node: Obj) -> None:
         name = node["metadata"]["name"]
         self.cluster.delete_node(name)
-        self._nodes.urge("scheduler", not self.cluster.images.settled)
+        self._nodes.deliver_promptly("scheduler", not self.cluster.images.settled)
         self._room_causes.pop(name, None)
 
     def _node_event(self, node: Obj, event: ClusterEvent) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from actors.scheduler.messages import note as cut
 from sim.api.types import Obj, Reply, Request
-from sim.client import Client, FoldedCalls
+from sim.client import Client, CoalescedCalls
 from sim.client.client import PATCH_TYPES
 from sim.client.events.recorder import RETRY_US, TRIES_MAX
 from sim.client.fast.coalesced_calls import Served
@@ -43,13 +43,13 @@ class Telling:
     def __init__(self, client: Client) -> None:
         self._client = client
         self.tries = 0
-        self.calls: FoldedCalls = client.folded("events", verb="create")
+        self.calls: CoalescedCalls = client.coalesced_calls("events", verb="create")
         self._body: Obj = {}
         self._on_reply: Callable[[Telling, Reply], None]
         self._shape: tuple[str | int, ...] = ()
 
     def send(self, body: Obj, on_reply: Callable[[Telling, Reply], None]) -> None:
-        """Send an event; `on_reply` is not called for a plain success (see `FoldedCalls.over`)."""
+        """Send an event; `on_reply` is not called for a plain success (see `CoalescedCalls.over`)."""
         self._body, self._on_reply, self.tries = body, on_reply, 0
         # The request shape: these words, and the length of the message.
         self._shape = (
@@ -61,9 +61,9 @@ class Telling:
     def send_again(self, _: Any) -> None:
         """Send the event, for the first time or again."""
         self.tries += 1
-        body, told = self._body, partial(self._on_reply, self)
+        body, answered = self._body, partial(self._on_reply, self)
         short = body["message"] and "related" not in body and all(body["involvedObject"].values())
-        self.calls.call(self._tell if short else None, self._creation, told, quiet=True)
+        self.calls.call(self._tell if short else None, self._creation, answered, quiet=True)
 
     def _tell(self, way: Any) -> Served | None:
         served: Served | None = way.tell(self._body, self._shape)

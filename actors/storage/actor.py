@@ -246,11 +246,11 @@ class Storage:
         """Lower and upper bound of a write's latency while healthy."""
         return WRITE_LOW_US, WRITE_HIGH_US
 
-    def latency_us(self, writes: int, lot: int = 0) -> int:
-        """The latency of one request's operations while healthy.  lot: the request's draw
-        (`Link.lot`), if it has one.
+    def latency_us(self, writes: int, draw: int = 0) -> int:
+        """The latency of one request's operations while healthy.  draw: the request's draw
+        (`Link.draw`), if it has one.
         """
-        part = (lot or keyed(self._key, self.kernel.now_us)) >> 32 & 0xFFFF
+        part = (draw or keyed(self._key, self.kernel.now_us)) >> 32 & 0xFFFF
         if writes:
             return WRITE_LOW_US + (part * (WRITE_HIGH_US - WRITE_LOW_US) >> 16)
         return READ_LOW_US + (part * (READ_HIGH_US - READ_LOW_US) >> 16)
@@ -271,7 +271,7 @@ class Storage:
         pending.expect()
         self.kernel.call_later(self.latency_us(1) + self.extra_us, pending.arrive)
 
-    def put_off(self, pending: _Pending) -> None:
+    def deferred(self, pending: _Pending) -> None:
         """Keep an operation until a process starts."""
         self._early = [*filter(_Pending.wanted, self._early), pending]
 
@@ -312,7 +312,7 @@ class _Pending:
             self._storage.inside[self] = None
             ctx.run(self._apply)
         elif self._wanted():
-            self._storage.put_off(self)
+            self._storage.deferred(self)
 
     def _apply(self, _: object) -> None:
         storage = self._storage

@@ -66,11 +66,11 @@ class Bucket:
     packer: creates the items, if they are kept in a compact form
     course: state of columnar renewals, if the resource has them
     leave: called with a key that is written or deleted outside of columnar renewals
-    `heard`: replaced by a new object when subscribers are added or removed
+    subscription: replaced by a new object when subscribers are added or removed
     """
 
     __slots__ = (
-        "_appended", "_dead", "_keys", "course", "heard", "items", "leave", "log", "packer", "prefix", "subscribers",
+        "_appended", "_dead", "_keys", "course", "items", "leave", "log", "packer", "prefix", "subscribers", "subscription",
         "uninterested",
     )  # fmt: skip
 
@@ -84,7 +84,7 @@ class Bucket:
         self.subscribers: list[tuple[str, Subscriber]] = []
         # Subscribers that need no notification of renewals.
         self.uninterested: list[Subscriber] = []
-        self.heard = object()
+        self.subscription = object()
         self._keys: list[str] | None = None  # None: the next reader sorts them
         self._appended = False
         self._dead: dict[str, None] = {}  # keys in `_keys` with a deleted object

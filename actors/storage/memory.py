@@ -27,13 +27,13 @@ from actors.storage.bucket import Bucket, Log, Subscriber, bucket_of
 from actors.storage.compact.items import YOUNG_MAX, Packer
 from sim.api.store import (
     Answer,
-    Beaten,
     Change,
     Compacted,
     Consult,
     FutureRevision,
     Get,
     Gone,
+    HeartbeatItem,
     Item,
     Managed,
     Mismatch,
@@ -48,7 +48,7 @@ from sim.api.watch.columnar_renewals import Course, Run, Runs, in_runs, is_renew
 from sim.api.watch.lease_renewals import Line, Renewal
 from sim.units import Virtual
 
-BEATEN_MAX = 512  # superseded heartbeat revisions that are kept complete for late readers
+HEARTBEAT_ITEMS_MAX = 512  # superseded heartbeat revisions that are kept complete for late readers
 
 
 class MemoryStore:
@@ -65,7 +65,8 @@ class MemoryStore:
         self._subscribers: list[tuple[str, Subscriber]] = []
         # Deferred work that is notified before the next write of an object commits, by key.
         self.guards: dict[str, Planned] = {}
-        self._beaten: deque[Beaten] = deque()  # the latest superseded heartbeat revisions
+        # The latest superseded heartbeat revisions.
+        self._heartbeat_items: deque[HeartbeatItem] = deque()
         self._before_compact: list[Callable[[int], None]] = []
         # Called at each commit with (key, revision, cause); returns the trace record of the write.
         self.note: Callable[[str, int, int], int] | None = None
@@ -124,15 +125,15 @@ class MemoryStore:
         if planned is not None:
             planned.plan()
 
-    def mould(self, item: Item) -> Any:
+    def pattern(self, item: Item) -> Any:
         """The pattern by which `cast` writes objects with the names and structure of this one; None
         if those are not kept in a compact form.
         """
         packer = self._of(item.key).packer
-        return None if packer is None else packer.mould(item.obj)
+        return None if packer is None else packer.pattern(item.obj)
 
     def cast(
-        self, key: str, mould: Any, flat: list[Any], managed: tuple[Managed, ...] = (), cause: int = 0
+        self, key: str, pattern: Any, flat: list[Any], managed: tuple[Managed, ...] = (), cause: int = 0
     ) -> Item | None:
         """Like `put` under an unused key, for an object that is never built; None if it has to be
         put.
@@ -142,11 +143,11 @@ class MemoryStore:
         bucket = self._heads.get(key[: key.rfind("/")]) or self._of(key)
         packer = bucket.packer
         assert packer is not None
-        shape = packer.shape(mould, flat)
+        shape = packer.shape(pattern, flat)
         if shape is None:
             return None
         self._rev = rev = self._rev + 1
-        item = bucket.items[key] = packer.cast(key, (shape, mould, flat), rev, managed)
+        item = bucket.items[key] = packer.cast(key, (shape, pattern, flat), rev, managed)
         bucket.add_key(key)
         if self.note is not None:
             cause = item.cause = self.note(key, rev, cause)
@@ -185,8 +186,8 @@ class MemoryStore:
         bucket.items[key] = item
         self._log.append(item)
         bucket.log.append(item)
-        if line.heard is not bucket.heard:
-            line.heard, line.listeners = bucket.heard, self._listeners(bucket, key)
+        if line.subscription is not bucket.subscription:
+            line.subscription, line.listeners = bucket.subscription, self._listeners(bucket, key)
         for listener in line.listeners:
             listener(item)
         return item  # type: ignore[no-any-return]
@@ -232,7 +233,7 @@ class MemoryStore:
 
     def beat(
         self, prev: Item, obj: dict[str, Any], managed: tuple[Managed, ...], cause: int = 0
-    ) -> Beaten | None:
+    ) -> HeartbeatItem | None:
         """Replace `prev` by `obj`, which differs in heartbeat timestamps only; None if `prev` is
         not current.
         """
@@ -244,12 +245,12 @@ class MemoryStore:
             return None
         self._rev = rev = self._rev + 1
         obj["metadata"]["resourceVersion"] = str(rev)
-        item = bucket.items[key] = Beaten(key, obj, rev, prev.created, managed)
-        if isinstance(prev, Beaten):
+        item = bucket.items[key] = HeartbeatItem(key, obj, rev, prev.created, managed)
+        if isinstance(prev, HeartbeatItem):
             item.base, item.like = prev.base, prev.like
-            self._beaten.append(prev)
-            if len(self._beaten) > BEATEN_MAX:
-                self._beaten.popleft().pass_on()
+            self._heartbeat_items.append(prev)
+            if len(self._heartbeat_items) > HEARTBEAT_ITEMS_MAX:
+                self._heartbeat_items.popleft().pass_on()
         else:
             item.base, item.like = prev.rev, prev.obj
         item.cause = prev.cause
@@ -477,20 +478,20 @@ class MemoryStore:
             if not renewals:
                 bucket.uninterested.append(on_change)
         subscribers.append(entry)
-        self._heard_by_others(bucket)
+        self._notify_others(bucket)
 
         def cancel() -> None:
             subscribers.remove(entry)
             if bucket is not None and on_change in bucket.uninterested:
                 bucket.uninterested.remove(on_change)
-            self._heard_by_others(bucket)
+            self._notify_others(bucket)
 
         return cancel
 
-    def _heard_by_others(self, changed: Bucket | None) -> None:
+    def _notify_others(self, changed: Bucket | None) -> None:
         """Forget the remembered subscribers of a resource (None: of all resources)."""
         for bucket in self._buckets.values() if changed is None else (changed,):
-            bucket.heard = object()
+            bucket.subscription = object()
 
 
 def _end(prefix: str) -> str:

@@ -98,7 +98,7 @@ class Item:
 HEARTBEAT = "lastHeartbeatTime"
 
 
-class Beaten(Item):
+class HeartbeatItem(Item):
     """A revision that changed nothing but heartbeat timestamps.
 
     base: the last revision that changed more

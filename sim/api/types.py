@@ -49,8 +49,8 @@ class Request(msgspec.Struct, kw_only=True):
         error; "" if none
     manager: field manager when options name none (user agent up to the first "/")
     cause: trace record that led to this request (0: none); carried into what the request changes
-    purpose, lot: what its draw is for, and the 64 random bits of that (`Link.lot`; 0: the transport
-        draws them)
+    purpose, draw: what its draw is for, and the 64 random bits of that (`Link.draw`; 0: the
+        transport draws them)
     annotations: receives what the server and its plugins note for the audit; None if the request is
         not audited
     """
@@ -70,7 +70,7 @@ class Request(msgspec.Struct, kw_only=True):
     manager: str = "unknown"
     cause: int = 0
     purpose: int = 0
-    lot: int = 0
+    draw: int = 0
     annotations: dict[str, str] | None = None
 
     def annotate(self, annotations: Mapping[str, str]) -> None:

@@ -36,10 +36,10 @@ def pod_log(
     node = nodes.get(spec["nodeName"])
     if node is None:
         return None
-    agent, told = node.machine.agent, agents[node.name]
+    agent, options_of_agent = node.machine.agent, agents[node.name]
     if agent is None or not agent_listens(nodes, agents, node.name):
         return None
-    if not told.enable_debugging_handlers:
+    if not options_of_agent.enable_debugging_handlers:
         return _refused(metadata["name"], status.method_not_allowed())
     previous = is_true(options, "previous")
     code, text = agent.log(metadata["namespace"], metadata["name"], container, previous=previous)

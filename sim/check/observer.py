@@ -17,7 +17,7 @@ from sim.check.verdict import Verdict
 from sim.check.world import World
 from sim.errors import suggestion
 
-LIKENESS = 0.88  # of the letters of two reasons: NodeReady is not a misspelt NodeNotReady
+SIMILARITY = 0.88  # of the letters of two reasons: NodeReady is not a misspelt NodeNotReady
 
 
 class Watcher(Protocol):
@@ -113,7 +113,7 @@ class Reasons:
             return ""
         alike = next((seen for seen in self._seen if seen.lower() == reason.lower()), "")
         hint = (
-            f"did you mean {alike!r}?" if alike else suggestion(reason, self._seen, similarity_min=LIKENESS)
+            f"did you mean {alike!r}?" if alike else suggestion(reason, self._seen, similarity_min=SIMILARITY)
         )
         return f"no event {reason} came; {hint}" if hint else ""
 

@@ -215,8 +215,8 @@ def judge(bounds: Bounds, groups: Sequence[Sequence[float]], missing: int, held:
     ]
     if bounds.like is not None:
         judged.append(bounds.like.judge(ordered, missing))
-    oks, told = [ok for ok, _ in judged], ", ".join(text for _, text in judged)
-    return Judgement(False if False in oks else None if None in oks else True, told, bounds.wanted)
+    oks, measured = [ok for ok, _ in judged], ", ".join(text for _, text in judged)
+    return Judgement(False if False in oks else None if None in oks else True, measured, bounds.wanted)
 
 
 def _measure(what: str, ordered: Sequence[float], missing: int, share: float) -> float:

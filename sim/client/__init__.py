@@ -10,7 +10,7 @@ from sim.client.client import DEFAULT_QPS, Client
 from sim.client.election.elector import ElectionOptions, LeaderElector
 from sim.client.election.multilock import candidate
 from sim.client.events.recorder import EventRecorder
-from sim.client.fast.coalesced_calls import FoldedCalls
+from sim.client.fast.coalesced_calls import CoalescedCalls
 from sim.client.fast.lease_renewal import Heartbeat
 from sim.client.queue import WorkQueue
 from sim.client.rest.channel import Channel
@@ -29,7 +29,7 @@ __all__ = [
     "Client",
     "ElectionOptions",
     "EventRecorder",
-    "FoldedCalls",
+    "CoalescedCalls",
     "Heartbeat",
     "Heartbeats",
     "Informer",

@@ -35,7 +35,7 @@ from sim.api.types import (
     UserInfo,
     Verb,
 )
-from sim.client.fast.coalesced_calls import FoldedCalls
+from sim.client.fast.coalesced_calls import CoalescedCalls
 from sim.client.fast.lease_renewal import Heartbeat, Rhythm
 from sim.client.fast.read_modify_write import Exchange
 from sim.client.rest.channel import REFUSED, RESET, TIMEOUT, Channel
@@ -277,18 +277,18 @@ class Client:
         request = self.request("update", resource, namespace, name)
         return Heartbeat(self.ctx, self, request, path, rhythm, missed, composed)
 
-    def folded(
+    def coalesced_calls(
         self, resource: str, name: str = "", namespace: str = "", verb: Verb = "get", purpose: int = 0
-    ) -> FoldedCalls:
+    ) -> CoalescedCalls:
         """Coalesced calls about one object, or about objects one after the other.
 
         purpose: keys the draws of these calls and of the ordinary requests that they must equal
         """
         asked = self.request(verb, resource, namespace, name, purpose=purpose)
-        return FoldedCalls(self.ctx, self, asked, self.timeout_us)
+        return CoalescedCalls(self.ctx, self, asked, self.timeout_us)
 
     def exchanges(self, resource: str, name: str = "", namespace: str = "", purpose: int = 0) -> Exchange:
-        """Like `folded`, for read-modify-writes."""
+        """Like `coalesced_calls`, for read-modify-writes."""
         asked = self.request("get", resource, namespace, name, purpose=purpose)
         return Exchange(self.ctx, self, asked, self.timeout_us)
 
@@ -338,7 +338,7 @@ class _Attempt(msgspec.Struct, eq=False):
         ctx = self.client.ctx
         left_us = self.until_us - ctx.kernel.now_us if self.until_us else NEVER_US
         wait_us = self.client.bucket.reserve(ctx.now_us(), left_us) if left_us > 0 else -1
-        self.request.lot = 0  # its draw belongs to the earlier sending
+        self.request.draw = 0  # its draw belongs to the earlier sending
         if wait_us < 0:
             self.on_reply(Reply(0, lost=TIMEOUT))
         elif wait_us:
@@ -391,7 +391,7 @@ class _Attempt(msgspec.Struct, eq=False):
             self.refusals += 1
             if reply.lost == REFUSED and self.refusals < client.transport_count:
                 self.tries += 1
-                self.request.lot = 0
+                self.request.draw = 0
                 self.send(None)  # nothing was sent: try the next server
                 return
         wait_us = retry_after_us(reply, self.request.verb)

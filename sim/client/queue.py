@@ -96,7 +96,7 @@ class WorkQueue:
         """
         return self._ctx.kernel.standing.gone(uid)
 
-    def blame(self, key: Key, cause: int) -> None:
+    def add_cause(self, key: Key, cause: int) -> None:
         """Record a later cause of a waiting key, from before the process first received the key."""
         if self._untouched and self._causes.get(key, cause) < cause:
             self._causes[key] = cause

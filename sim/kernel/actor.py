@@ -125,7 +125,7 @@ class Context:
         self._nursery = nursery
         self._held: list[Callable[[], None]] = []  # held while paused
         self._late: dict[int, Callable[[], None]] = {}  # deferred while slow, by number
-        self._put_offs = 0
+        self._deferred_count = 0
         self._free_us = self._paused_us = Virtual(0)
         self.runs_freely = True  # neither paused nor slow
         self._hindrance_hooks: tuple[Callable[[], None], ...] = ()
@@ -204,7 +204,7 @@ class Context:
             self._held.append(lambda: self._run_caused(work, cause))
         elif state is State.SLOW:
             cause = self.kernel.cause
-            self._put_off(lambda: self._do(work, cause))
+            self._defer(lambda: self._do(work, cause))
         elif state is not State.DEAD:
             assert_never(state)
 
@@ -217,12 +217,12 @@ class Context:
             self.kernel.follow(cause)
             work[0](work[1])
 
-    def _put_off(self, go: Callable[[], None]) -> None:
+    def _defer(self, go: Callable[[], None]) -> None:
         """Defer a piece of work by the delays of all earlier ones and its own."""
         self._free_us = max(self._free_us, self.kernel.now_us) + self._actor.extra_us
-        self._put_offs += 1
-        self._late[self._put_offs] = go
-        self.kernel.call_at(self._free_us, self._turn, self._put_offs)
+        self._deferred_count += 1
+        self._late[self._deferred_count] = go
+        self.kernel.call_at(self._free_us, self._turn, self._deferred_count)
 
     def _turn(self, number: int) -> None:
         """Run a deferred piece of work, unless it has run already or the process is paused."""
@@ -253,7 +253,7 @@ class Context:
             return True
         if task.why != "slow":
             task.why = "slow"
-            self._put_off(lambda: self.kernel.resume_task(ticket, value))
+            self._defer(lambda: self.kernel.resume_task(ticket, value))
             return True
         return False
 

@@ -93,9 +93,9 @@ class PutOff(Protocol):
 class Standing:
     """The faults of a run, by host.  `now_us` and `cause` read the kernel's.
 
-    moves: number of state changes of processes, links, clocks, connections and the storage so far;
+    epoch: number of state changes of processes, links, clocks, connections and the storage so far;
         an unchanged value means that there was none
-    put_off: deferred work, to be planned at the next state change
+    deferred: deferred work, to be planned at the next state change
     """
 
     def __init__(self, now_us: Callable[[], Virtual], cause: Callable[[], int]) -> None:
@@ -106,8 +106,8 @@ class Standing:
         self._gone: dict[str, int] = {}
         # By a key that the successor of the recording actor uses too; the latest last.
         self._made: dict[str, int] = {}
-        self.moves = 0
-        self.put_off: dict[PutOff, None] = {}
+        self.epoch = 0
+        self.deferred: dict[PutOff, None] = {}
         # Hosts between all others (storage, API servers): a cut from one of them is recorded as a
         # fault of the other side, and a fault of their own silences all hosts.
         self.shared: dict[str, None] = {}
@@ -115,9 +115,9 @@ class Standing:
 
     def moved(self) -> None:
         """A state changes: plan the deferred work that relied on the absence of changes."""
-        self.moves += 1
-        put_off, self.put_off = self.put_off, {}
-        for each in put_off:
+        self.epoch += 1
+        deferred, self.deferred = self.deferred, {}
+        for each in deferred:
             each.plan()
 
     def begin(

@@ -140,9 +140,9 @@ class Kernel:
         if later is not None:
             later.append((at_us, seq, fn, arg, self.cause))
         else:
-            self._put_off((at_us, seq, fn, arg, self.cause))
+            self._defer((at_us, seq, fn, arg, self.cause))
 
-    def _put_off(self, call: Call) -> None:
+    def _defer(self, call: Call) -> None:
         """Keep calls of later spans out of the heap until their span begins: there are thousands of
         renewals and ends of watches.
         """
@@ -188,7 +188,7 @@ class Kernel:
         if at_us < self._near_us:
             heappush(self._heap, call)
         else:
-            self._put_off(call)
+            self._defer(call)
 
     def beat_at(self, at_us: Virtual, beat: Beat) -> None:
         """Like `call_at` for `beat.beat`, in the order that `beat.order` gives."""
@@ -200,7 +200,7 @@ class Kernel:
         elif at_us < self._near_us:
             heappush(self._heap, (max(at_us, self.now_us), seq, None, beat, 0))
         else:
-            self._put_off((at_us, seq, None, beat, 0))
+            self._defer((at_us, seq, None, beat, 0))
 
     def _due_us(self) -> Virtual:
         """When the next callback or bulk work is due."""

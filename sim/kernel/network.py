@@ -117,7 +117,7 @@ class Link:
         """True if messages are neither lost nor duplicated."""
         return not self.loss and not self.duplication
 
-    def lot(self, at_us: Virtual, purpose: int = 0) -> int:
+    def draw(self, at_us: Virtual, purpose: int = 0) -> int:
         """The 64 random bits of what is sent at an instant. `delay_us` uses the lowest 16, that of
         the reply the next 16, the storage's latency the 16 after these, and `duplicates` the
         highest.
@@ -127,20 +127,20 @@ class Link:
         """
         return mix((self.key + at_us * GAMMA + (purpose << 56)) & MASK)
 
-    def delay_us(self, lot: int) -> int:
+    def delay_us(self, draw: int) -> int:
         """The delay of one segment of an established connection; loss appears as retransmission."""
         low = self.low_us
-        delay = low + ((lot & 0xFFFF) * (self.high_us - low) >> 16)
+        delay = low + ((draw & 0xFFFF) * (self.high_us - low) >> 16)
         if self.loss:
-            again, dice = RETRANSMIT_US, Dice(lot ^ self.key)
+            again, dice = RETRANSMIT_US, Dice(draw ^ self.key)
             while dice.below(1 << 32) < self.loss * (1 << 32) and again < 60_000_000:
                 delay += again
                 again *= 2
         return delay
 
-    def duplicates(self, lot: int) -> bool:
+    def duplicates(self, draw: int) -> bool:
         """True if the request arrives twice."""
-        return (lot >> 48 & 0xFFFF) < self.duplication * (1 << 16)
+        return (draw >> 48 & 0xFFFF) < self.duplication * (1 << 16)
 
 
 class Network:

@@ -40,8 +40,8 @@ def render(
 def _why(verdict: Judged, lines: Sequence[Line]) -> str:
     """What decided a verdict; of a failed one unfolded, with its facts."""
     if not verdict.ok:
-        return _folded(verdict.name, facts_of(failure_of(verdict, None)) + chain_table(lines), " open")
-    return _folded(verdict.name, chain_table(lines)) if lines else ""
+        return _details(verdict.name, facts_of(failure_of(verdict, None)) + chain_table(lines), " open")
+    return _details(verdict.name, chain_table(lines)) if lines else ""
 
 
 def facts_of(failure: Failure) -> str:
@@ -64,5 +64,5 @@ def chain_table(lines: Sequence[Line]) -> str:
     return wide(f"<table class=chain>{rows}</table>")
 
 
-def _folded(name: str, body: str, attribute: str = "") -> str:
+def _details(name: str, body: str, attribute: str = "") -> str:
     return f"<details{attribute}><summary>{escape(name)}</summary>{body}</details>"

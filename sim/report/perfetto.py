@@ -40,7 +40,7 @@ class _Tracks:
         self._nodes = nodes
         self._known: dict[str, tuple[int, int]] = {}
         # The track of a record that is not on its actor's first track.
-        self._lanes: dict[int, str] = {}
+        self._rows: dict[int, str] = {}
         self._of: dict[str, str] = {}  # the actor of each such track
         self._free_us: dict[str, list[int]] = {}  # when each track of an actor is free
         self.made: list[Event] = []
@@ -49,19 +49,19 @@ class _Tracks:
         """Put a lasting record on the first free track of its actor."""
         actor = who(record)
         free_us = self._free_us.setdefault(actor, [0])
-        lane = next((n for n, free in enumerate(free_us) if free <= record.at_us), len(free_us))
-        free_us[lane : lane + 1] = [record.at_us + duration_us]
-        if lane:
-            self._lanes[record.ident] = track = f"{actor} {lane + 1}"
+        row = next((n for n, free in enumerate(free_us) if free <= record.at_us), len(free_us))
+        free_us[row : row + 1] = [record.at_us + duration_us]
+        if row:
+            self._rows[record.ident] = track = f"{actor} {row + 1}"
             self._of[track] = actor
 
     def beside(self, ended: Record, begun: Record) -> None:
         """Put the record of an end on the track of the beginning."""
-        if begun.ident in self._lanes:
-            self._lanes[ended.ident] = self._lanes[begun.ident]
+        if begun.ident in self._rows:
+            self._rows[ended.ident] = self._rows[begun.ident]
 
     def of_record(self, record: Record) -> tuple[int, int]:
-        return self.of(self._lanes.get(record.ident) or who(record))
+        return self.of(self._rows.get(record.ident) or who(record))
 
     def of(self, actor: str) -> tuple[int, int]:
         track = self._known.get(actor)

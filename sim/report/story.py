@@ -98,9 +98,11 @@ class Book:
         """The line of a record, with the time since the record before it."""
         text = tell(record, self.changes(record))
         if record.kind == "decision" and (revision := record.values["why"].get("lease")):
-            heard = self.write_of(int(revision))
-            if heard is not None:
-                text += _heard(heard.at_us, record.at_us - int(record.values["why"].get("silent_us", 0)))
+            written = self.write_of(int(revision))
+            if written is not None:
+                text += _last_seen(
+                    written.at_us, record.at_us - int(record.values["why"].get("silent_us", 0))
+                )
         delta_us = None if before is None else record.at_us - before.at_us
         return Line(record.ident, record.at_us, delta_us, who(record), text, record.kind, record.values)
 
@@ -122,11 +124,11 @@ class Book:
             if before is not None and line.delta_us is not None and line.delta_us >= LONG_US:
                 known = {each.ident for each in lines}
                 lines += [each for each in self._meanwhile(before, link) if each.ident not in known]
-            lines += self._blamed(link, lines)
+            lines += self._fault_named(link, lines)
             lines += self._tried(link, before)
             lines += self._was_refused(link)
-            told = {each.ident for each in lines}
-            lines += [each for each in self._had_failed(link) if each.ident not in told]
+            shown = {each.ident for each in lines}
+            lines += [each for each in self._had_failed(link) if each.ident not in shown]
             lines.append(line)
             before = link
         return lines
@@ -182,10 +184,10 @@ class Book:
                 shown[step.ident] = step
         return [self._aside(shown[ident]) for ident in sorted(shown)]
 
-    def _blamed(self, link: Record, told: Sequence[Line]) -> list[Line]:
+    def _fault_named(self, link: Record, shown: Sequence[Line]) -> list[Line]:
         """The fault that a decision names, unless the lines contain it already."""
         fault = self.get(int(link.values["why"].get("fault", 0))) if link.kind == "decision" else None
-        known = any(line.ident == fault.ident for line in told) if fault is not None else True
+        known = any(line.ident == fault.ident for line in shown) if fault is not None else True
         return [] if fault is None or known else [self._aside(fault)]
 
     def _tried(self, link: Record, before: Record | None) -> list[Line]:
@@ -383,7 +385,7 @@ def names(found: Any) -> str:
     return f"{few} and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else few
 
 
-def _heard(at_us: int, noticed_us: int) -> str:
+def _last_seen(at_us: int, noticed_us: int) -> str:
     """When a lease was renewed, and from when on its reader counts the silence."""
     # Renewed after that, by a clock that is behind: the new time is not later than the old one.
     if at_us > noticed_us:
@@ -448,9 +450,9 @@ def _step(values: Values) -> str:
         text = _part(*part)
         if text and text != values["kind"]:
             parts.append(text)
-    told = " ".join(word for word in (values["kind"], "; ".join(parts)) if word)
+    phrase = " ".join(word for word in (values["kind"], "; ".join(parts)) if word)
     place = f" ({values['place']})" if values.get("place") else ""
-    return f'step "{values["name"]}": {told}{place}'
+    return f'step "{values["name"]}": {phrase}{place}'
 
 
 # Order of the parts of a step: method, object, amount, duration.

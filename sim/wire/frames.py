@@ -240,20 +240,20 @@ def event_of(wire: WireEvent) -> WatchEvent:
     return WatchEvent(wire.type, item_of(wire.item) if wire.item else None, wire.revision, wire.status)
 
 
-def reply_of(told: Answer, parts: list[WireItem]) -> Reply:
+def reply_of(answer: Answer, parts: list[WireItem]) -> Reply:
     """The reply of the frames of one answer, without its watch."""
-    items = None if told.items is None else [item_of(item) for item in [*parts, *told.items]]
+    items = None if answer.items is None else [item_of(item) for item in [*parts, *answer.items]]
     return Reply(
-        told.code,
-        item=item_of(told.item) if told.item else None,
+        answer.code,
+        item=item_of(answer.item) if answer.item else None,
         items=items,
-        revision=told.revision,
-        more=told.more,
-        remaining=told.remaining,
-        body=told.body,
-        warnings=told.warnings,
-        headers=told.headers,
-        lost=told.lost,
+        revision=answer.revision,
+        more=answer.more,
+        remaining=answer.remaining,
+        body=answer.body,
+        warnings=answer.warnings,
+        headers=answer.headers,
+        lost=answer.lost,
     )
 
 

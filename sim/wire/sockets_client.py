@@ -125,30 +125,30 @@ class Link:
     def take(self, body: bytes) -> None:
         """Handles a message from the server."""
         try:
-            told = frames.read_from_server(body)
+            message = frames.read_from_server(body)
         except frames.FrameError as fault:
             self._hang_up(str(fault))
             return
-        if isinstance(told, frames.Fault):
-            self._hang_up(told.message)
-        elif isinstance(told, frames.Events):
-            watch = self.watches.get(told.call)
+        if isinstance(message, frames.Fault):
+            self._hang_up(message.message)
+        elif isinstance(message, frames.Events):
+            watch = self.watches.get(message.call)
             if watch is not None:  # otherwise it was stopped before
-                watch.arrive([frames.event_of(event) for event in told.events], told.ended)
-        elif isinstance(told, frames.Part):
-            call = self._calls.get(told.call)
+                watch.arrive([frames.event_of(event) for event in message.events], message.ended)
+        elif isinstance(message, frames.Part):
+            call = self._calls.get(message.call)
             if call is not None:
-                call.parts += told.items
+                call.parts += message.items
         else:
-            self._answer(told)
+            self._answer(message)
 
-    def _answer(self, told: frames.Answer) -> None:
-        call = self._calls.pop(told.call, None)
+    def _answer(self, message: frames.Answer) -> None:
+        call = self._calls.pop(message.call, None)
         if call is None:
             return
-        reply = frames.reply_of(told, call.parts)
-        if told.watching:
-            reply.watch = self.watches[told.call] = SocketWatch(call.transport.ctx, self, told.call)
+        reply = frames.reply_of(message, call.parts)
+        if message.watching:
+            reply.watch = self.watches[message.call] = SocketWatch(call.transport.ctx, self, message.call)
             if not call.transport.ctx.alive:
                 reply.watch.stop()
         call.answer(reply)

@@ -393,7 +393,7 @@ def lose(rig, resource, verb=""):
             handle(request, respond)
 
     rig.server.handle, rig.server.serve = handled, lambda request: None
-    rig.server.short_way = lambda asked: None
+    rig.server.coalesced_path = lambda asked: None
     return sent_us
 
 
@@ -417,7 +417,7 @@ def hold(rig, verb, subresource, name):
         held.clear()
 
     rig.server.handle, rig.server.serve = handled, lambda request: None
-    rig.server.short_way = lambda asked: None
+    rig.server.coalesced_path = lambda asked: None
     return let_through
 
 

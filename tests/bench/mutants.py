@@ -28,7 +28,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 GUARDS = "tests/actor/apiserver/test_guards.py"
-LANES = "tests/actor/apiserver/test_guards_lanes.py"
+LEASES = "tests/actor/apiserver/test_guards_leases.py"
 CALLS = "tests/actor/client/test_coalesced_guards.py"
 CREATES = "tests/actor/apiserver/test_guards_creates.py"
 NODES = "tests/actor/apiserver/test_guards_nodes.py"
@@ -39,17 +39,22 @@ TARGETS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (
             GUARDS,
             NODES,
-            "tests/property/test_plans.py",
+            "tests/property/test_write_templates.py",
             "tests/cluster/cli/test_fast_plain.py::test_status_patches_of_terminating_pods_give_one_trace",
         ),
     ),
     "actors/apiserver/fast/lease_updates.py": (
-        ("update", "serves", "move", "renew", "_line_of", "is_open", "find_open_lane"),
-        (GUARDS, LANES, "tests/actor/client/test_heartbeat.py", "tests/property/test_lane.py"),
+        ("update", "serves", "move", "renew", "_line_of", "is_open", "find_lease_path"),
+        (
+            GUARDS,
+            LEASES,
+            "tests/actor/client/test_heartbeat.py",
+            "tests/property/test_lease_renewals.py",
+        ),
     ),
     "actors/apiserver/fast/node_heartbeats.py": (
-        ("beaten", "whole", "moved"),
-        (NODES, "tests/property/test_plans.py"),
+        ("with_new_times", "whole", "moved"),
+        (NODES, "tests/property/test_write_templates.py"),
     ),
     "actors/apiserver/fast/node_creates.py": (
         (
@@ -68,11 +73,11 @@ TARGETS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "sim/client/fast/lease_renewal.py": (("_is_open",), ("tests/actor/client/test_heartbeat.py",)),
     "sim/client/fast/coalesced_calls.py": (
         ("_is_open", "send"),
-        (CALLS, "tests/property/test_folded.py", "tests/property/test_pod_ways.py"),
+        (CALLS, "tests/property/test_coalesced_calls.py", "tests/property/test_coalesced_pod_calls.py"),
     ),
     "sim/client/fast/read_modify_write.py": (
         ("exchange",),
-        (CALLS, "tests/property/test_folded.py", "tests/property/test_pod_ways.py"),
+        (CALLS, "tests/property/test_coalesced_calls.py", "tests/property/test_coalesced_pod_calls.py"),
     ),
 }
 LIMIT_S = 600  # of real time, for the tests of one mutant
@@ -82,7 +87,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "admission of a status patch reads the pod's namespace alone, and does not decide by what is in it"
     ),
     ("_beat", "not self._view.holds(known[0])"): "admission of a node's status by its agent reads nothing",
-    ("beaten", "len(time) != TIME_LENGTH"): "a time of a component is stored as it came",
+    ("with_new_times", "len(time) != TIME_LENGTH"): "a time of a component is stored as it came",
     ("_beat", '"deletionTimestamp" in node["metadata"]'): (
         "a node terminates with finalizers only, of which a patch of its status removes none"
     ),

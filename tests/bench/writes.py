@@ -57,21 +57,21 @@ class Writer:
 
     def __init__(self, cluster: Cluster, writes: list[Write]) -> None:
         self._storage, self._store = cluster.storage, cluster.storage.store
-        self._moulds: dict[tuple[Any, ...], Any] = {}  # of events, by their form
+        self._patterns: dict[tuple[Any, ...], Any] = {}  # of events, by their form
         for at_us, *write in writes:
             cluster.kernel.call_at(at_us, self._write, write)
 
     def _write(self, write: Any) -> None:
         key, obj, managed, form, flat = write
         self._storage.writer = "somebody", "write"
-        if flat and (mould := self._moulds.get(form)) is not None:
-            if self._store.cast(key, mould, flat, managed) is not None:
+        if flat and (pattern := self._patterns.get(form)) is not None:
+            if self._store.cast(key, pattern, flat, managed) is not None:
                 return
         held = self._store.get(key)
         done = self._store.put(key, obj, 0 if held is None else held.rev, managed)
         assert isinstance(done, Item)
         if flat:
-            self._moulds[form] = self._store.mould(done)
+            self._patterns[form] = self._store.pattern(done)
 
 
 def reader(fields: list[str], told: list[int]) -> Callable[[Client], Any]:

@@ -11,7 +11,7 @@ import pytest
 import trio
 from hypothesis import given, settings
 
-from sim.api.store import Beaten, Change
+from sim.api.store import Change, HeartbeatItem
 from sim.app.cluster import Cluster
 from sim.app.plain_plan import plain_nodes
 from sim.kernel import Trace
@@ -19,8 +19,8 @@ from sim.kernel.fast import FAST, NAMES, PLAIN, FastPaths
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from tests.property.disturbed import FAULTS, LEASES, PLAN, Steps, disturb, steps
-from tests.property.test_beats import crowd
-from tests.property.test_pod_ways import DEPLOYMENT
+from tests.property.test_coalesced_pod_calls import DEPLOYMENT
+from tests.property.test_columnar_renewals import crowd
 
 APPLY_US = 20 * SECOND
 END_US = 110 * SECOND
@@ -39,7 +39,7 @@ async def run(
     written: list[int] = []
 
     def see_node(change: Change) -> None:
-        if type(change.item) is Beaten:
+        if type(change.item) is HeartbeatItem:
             written.append(change.at_us)
 
     def see(change: Change) -> None:

@@ -179,17 +179,17 @@ def told(draw: st.DrawFn) -> dict[str, Any]:
 def test_an_event_cast_from_its_values_reads_as_one_that_was_put(data: st.DataObject) -> None:
     store, other = MemoryStore(lambda: 0), MemoryStore(lambda: 0)
     store.pack("//events/", data.draw(st.integers(0, 2)))
-    mould, items = None, []
+    pattern, items = None, []
     for number in range(data.draw(st.integers(1, 8))):
         key = f"//events/default/web.{number}"
         event = data.draw(told())
         event["metadata"]["name"] = key.rpartition("/")[2]
         flat = [*event.values(), *event["metadata"].values(), *event["involvedObject"].values()]
-        item = None if mould is None else store.cast(key, mould, flat)
+        item = None if pattern is None else store.cast(key, pattern, flat)
         if item is None:
             put = store.put(key, {**event, "metadata": {**event["metadata"]}}, 0)
             assert isinstance(put, Item)
-            item, mould = put, store.mould(put)
+            item, pattern = put, store.pattern(put)
             assert type(item) is YoungItem
         like = other.put(key, event, 0)
         assert isinstance(like, Item)

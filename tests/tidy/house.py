@@ -28,9 +28,11 @@ IDENTIFIERS = "sim/ident.py"
 # The left side of the glossary as words of identifiers: dialect, and participles in place of nouns.
 DIALECT = re.compile(
     r"lessons?|moulds?|lanes?|folded|beaten|stirred|foretold|urge|urgent|likeness|terse|told|heard|befell|"
-    r"silenced|blame",
+    r"silenced|blame|moves|lots?",
     re.IGNORECASE,
 )
+# Participles in place of the noun that says what a value is.
+PARTICIPLES = {"found", "given", "wanted", "known", "made", "held", "kept", "asked", "told"}
 EXTENDED = ("RecordKind",)  # programs of a user declare further ones
 # Three rules are matched where such texts meet in one module.
 TOLERATION = {"Exists", "effect"}, {"Equal", "effect"}
@@ -262,6 +264,14 @@ def dialect() -> Iterator[str]:
                 yield f"{name} {path}:{getattr(node, 'lineno', 0)}"
 
 
+def participles() -> Iterator[str]:
+    """Variables and parameters that a participle names in place of a noun."""
+    for path in product_files():
+        for node in nodes(path):
+            if (name := _defined(node)).strip("_") in PARTICIPLES:
+                yield f"{name} {path}:{getattr(node, 'lineno', 0)}"
+
+
 @cache
 def _is_dialect(name: str) -> bool:
     return any(map(DIALECT.fullmatch, re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)))
@@ -322,6 +332,7 @@ FIGURES: dict[str, Callable[[], Iterable[str]]] = {
     "classes over 20 attributes without a reason": large_classes_without_reason,
     "open cases of enums": open_cases,
     "identifiers of the dialect": dialect,
+    "participles as names": participles,
     "modules that match tolerations": lambda: _modules_with(TOLERATION),
     "modules that match affinity terms": lambda: _modules_with(AFFINITY),
     "modules that classify QoS": lambda: _modules_with(QOS),

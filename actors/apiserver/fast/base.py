@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from actors.apiserver.fast.lease_updates import FastPathServer
-from actors.apiserver.fast.write_templates import Plans
+from actors.apiserver.fast.write_templates import WriteTemplates
 from sim.api.store import Item, Planned
 from sim.api.types import Request
 
@@ -18,24 +18,24 @@ class CallServer(FastPathServer, Protocol):
     """What coalesced calls use.  `ApiServer` satisfies it."""
 
     @property
-    def plans(self) -> Plans | None:
+    def templates(self) -> WriteTemplates | None:
         """The write templates, None if they are switched off."""
         ...
 
 
-class Way:
+class CallPath:
     """The coalesced calls of one client, valid until a process changes its state.
 
     asked: a request of the client
-    lot: the lot of the request that is served now, by which the storage draws its latency
+    draw: the lot of the request that is served now, by which the storage draws its latency
     """
 
-    __slots__ = ("_asked", "lot", "server")
+    __slots__ = ("_asked", "draw", "server")
 
     def __init__(self, server: CallServer, asked: Request) -> None:
         self.server = server
         self._asked = asked
-        self.lot = 0
+        self.draw = 0
 
     def guards(self, item: Item) -> bool:
         """True if `item` is stored and no guard is set on it, so that `guard` can be called."""
@@ -56,7 +56,7 @@ class Way:
         """Count one more request; return its result and the storage's latency."""
         server = self.server
         server.flown += 1
-        return item, server.storage.latency_us(writes, self.lot)
+        return item, server.storage.latency_us(writes, self.draw)
 
     def _open(self) -> bool:
         return not self.server.bounded

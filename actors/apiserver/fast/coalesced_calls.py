@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from actors.apiserver.fast import node_heartbeats as beats
-from actors.apiserver.fast.base import CallServer, Way
-from actors.apiserver.fast.coalesced_pod_calls import EventWay, PodWay
+from actors.apiserver.fast.base import CallPath, CallServer
+from actors.apiserver.fast.coalesced_pod_calls import EventCallPath, PodCallPath
 from actors.apiserver.rules import Reads
 from sim.api.ownership.managed import UPDATE
 from sim.api.store import Item, Managed
@@ -26,7 +26,9 @@ from sim.kernel import State
 from sim.units import SECOND
 
 
-def offer_short_way(server: CallServer, request: Request) -> NodeWay | LeaseWay | PodWay | EventWay | None:
+def offer_coalesced_path(
+    server: CallServer, request: Request
+) -> NodeCallPath | LeaseCallPath | PodCallPath | EventCallPath | None:
     """The coalesced calls for `request` and the writes that follow it; None if this server cannot
     serve
     them now.
@@ -38,18 +40,18 @@ def offer_short_way(server: CallServer, request: Request) -> NodeWay | LeaseWay 
     if resource is None or not _allowed(server, request, resource.rule):
         return None
     if not resource.group and resource.rule in ("pods", "events"):
-        return PodWay(server, request) if resource.rule == "pods" else EventWay(server, request)
+        return PodCallPath(server, request) if resource.rule == "pods" else EventCallPath(server, request)
     if resource.rule == "leases" and request.name:
-        return LeaseWay(server, request)
+        return LeaseCallPath(server, request)
     if resource.rule != "nodes" or not request.name or not server.options.has_cache(resource):
         return None
-    return NodeWay(server, request)
+    return NodeCallPath(server, request)
 
 
 def _allowed(server: CallServer, asked: Request, rule: str) -> bool:
     """True if the client may send all requests that a fast path for its resource replaces.
 
-    A change of rights advances the epoch (`Standing.moves`), so the client is not judged again
+    A change of rights advances the epoch (`Standing.epoch`), so the client is not judged again
     while
     its fast path is valid.
     """
@@ -65,7 +67,7 @@ def _allowed(server: CallServer, asked: Request, rule: str) -> bool:
     return all(authorizer.refusal(replace(asked, verb=verb, subresource=sub)) is None for verb, sub in needed)
 
 
-class LeaseWay(Way):
+class LeaseCallPath(CallPath):
     """The coalesced calls of a leader on its lease."""
 
     __slots__ = ("_key",)
@@ -85,16 +87,21 @@ class LeaseWay(Way):
     def renew(self, held: Item, spec: Obj, time_us: int) -> tuple[Item, int] | None:
         """Write `spec`; None if it differs from the one in `held` in more than the renewal time."""
         server, asked = self.server, self._asked
-        lane = server.lanes.get(self._key)
-        if lane is None or lane.last is not held or not lane.serves(asked) or not self._open():
+        lease_path = server.lease_paths.get(self._key)
+        if (
+            lease_path is None
+            or lease_path.last is not held
+            or not lease_path.serves(asked)
+            or not self._open()
+        ):
             return None
-        done = lane.move(held.obj["spec"], spec, time_us)
+        done = lease_path.move(held.obj["spec"], spec, time_us)
         if done is None:
             return None
         return self._answer(done, 1)
 
 
-class NodeWay(Way):
+class NodeCallPath(CallPath):
     """The coalesced calls of a node agent on its node.
 
     _last: the node as it was last written here, None after a write that failed
@@ -129,17 +136,21 @@ class NodeWay(Way):
 
     def beat(self, held: Item, sent: Sequence[Obj]) -> tuple[Item, int] | None:
         """Write new heartbeat times of conditions of `held`."""
-        plans, node = self.server.plans, held.obj
+        templates, node = self.server.templates, held.obj
         status = node["status"]
-        if not sent or plans is None or not self._open():
+        if not sent or templates is None or not self._open():
             return None
         before: Sequence[Obj] = status["conditions"]
-        if self._last is held and plans.holds(self._reads):
-            conditions = beats.whole(before, sent) if self._whole else beats.beaten(before, sent)
+        if self._last is held and templates.holds(self._reads):
+            conditions = beats.whole(before, sent) if self._whole else beats.with_new_times(before, sent)
         else:
             self._last = None
-            conditions = beats.beaten(before, sent)
-            reads = None if conditions is None else plans.beaten_before(held, self._asked.manager, sent)
+            conditions = beats.with_new_times(before, sent)
+            reads = (
+                None
+                if conditions is None
+                else templates.with_new_times_before(held, self._asked.manager, sent)
+            )
             if reads is None:
                 return None
             self._reads = reads

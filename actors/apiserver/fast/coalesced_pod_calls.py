@@ -11,12 +11,12 @@ written or drawn.
 
 from __future__ import annotations
 
-from actors.apiserver.fast.base import Way
+from actors.apiserver.fast.base import CallPath
 from sim.api.store import Item
 from sim.api.types import Obj
 
 
-class PodWay(Way):
+class PodCallPath(CallPath):
     """The coalesced calls on pods, one pod at a time."""
 
     __slots__ = ()
@@ -32,16 +32,16 @@ class PodWay(Way):
     def patch(self, key: str, body: Obj) -> tuple[Item, int] | None:
         """Patch the status of the pod that is stored under a key."""
         server = self.server
-        plans, item = server.plans, server.storage.store.get(key)
-        if item is None or plans is None or not self._open():
+        templates, item = server.templates, server.storage.store.get(key)
+        if item is None or templates is None or not self._open():
             return None
-        done = plans.patch_pod(self._asked, item, body)
+        done = templates.patch_pod(self._asked, item, body)
         if done is None:
             return None
         return self._answer(done, 1)
 
 
-class EventWay(Way):
+class EventCallPath(CallPath):
     """The coalesced calls of one event recorder."""
 
     __slots__ = ()
@@ -52,13 +52,13 @@ class EventWay(Way):
         shape: equal for events that differ only in texts that validation does not check
         """
         server = self.server
-        plans = server.plans
-        if plans is None or not self._open():
+        templates = server.templates
+        if templates is None or not self._open():
             return None
-        plan = plans.event_plan(self._asked.manager, event, shape)
-        if plan is None:
+        template = templates.event_template(self._asked.manager, event, shape)
+        if template is None:
             return None
-        item = plans.put_event(self._asked, event, plan) if plans.holds(plan.reads) else None
+        item = templates.put_event(self._asked, event, template) if templates.holds(template.reads) else None
         if item is None:
             return None
         return self._answer(item, 1)

@@ -6,7 +6,8 @@ the request, decoding, defaulting, admission and validation of what is unchanged
 Holds: this path writes only if no other client has written the object since its own client's last
 write through this server, the server and its storage are healthy, and the client is still allowed.
 In every other case it returns None and writes nothing.  What it commits (object, ownership, trace
-record, cause) is what the ordinary path commits; `tests/property/test_lane.py` compares the two.
+record, cause) is what the ordinary path commits; `tests/property/test_lease_renewals.py` compares
+the two.
 
 Mirrors  nothing upstream: it is equal to the ordinary write of pkg/endpoints/handlers/update.go.
 """
@@ -30,7 +31,7 @@ from sim.units import SECOND, Virtual, format_micro_time, parse_time
 
 RENEWAL = ("spec", "renewTime")
 # Fields in which every time is valid if another one was.
-LANES = {("leases", "", *RENEWAL)}
+LEASE_FIELDS = {("leases", "", *RENEWAL)}
 # The number of lease fast paths of one server from which columnar renewals are worth the 0.1 s that
 # loading numpy takes.
 CROWD = 512
@@ -45,27 +46,27 @@ class FastPathServer(Server, Protocol):
         ...
 
     @property
-    def lanes(self) -> dict[str, Lane]:
+    def lease_paths(self) -> dict[str, LeasePath]:
         """The lease fast paths by storage key."""
         ...
 
 
-def offer_lane(server: FastPathServer, request: Request, path: tuple[str, ...]) -> Lane | None:
+def offer_lease_path(server: FastPathServer, request: Request, path: tuple[str, ...]) -> LeasePath | None:
     """The fast path for the ordinary write `request`; None if there is none for this field."""
-    if (request.resource, request.subresource, *path) not in LANES or request.options:
+    if (request.resource, request.subresource, *path) not in LEASE_FIELDS or request.options:
         return None
     resource = server.scheme.find(request.group, request.version, request.resource)
     if resource is None or resource.custom or server.ctx is None:
         return None
-    return Lane(server, request, resource, path)
+    return LeasePath(server, request, resource, path)
 
 
-def find_open_lane(server: FastPathServer, request: Request, path: tuple[str, ...]) -> Lane | None:
+def find_lease_path(server: FastPathServer, request: Request, path: tuple[str, ...]) -> LeasePath | None:
     """The fast path by which the request's client can renew now; None if there is no open one."""
     if request.resource != "leases" or path != RENEWAL or server.bounded:
         return None
-    lane = server.lanes.get(server.scheme.key("leases", request.namespace, request.name))
-    return lane if lane is not None and lane.is_open(request) else None
+    lease_path = server.lease_paths.get(server.scheme.key("leases", request.namespace, request.name))
+    return lease_path if lease_path is not None and lease_path.is_open(request) else None
 
 
 def follow_write(server: FastPathServer, request: Request, reply: Reply) -> None:
@@ -75,15 +76,15 @@ def follow_write(server: FastPathServer, request: Request, reply: Reply) -> None
     """
     if (item := reply.item) is None:
         return
-    lanes = server.lanes
-    if request.verb == "update" and request.resource == "leases" and item.key not in lanes:
+    lease_paths = server.lease_paths
+    if request.verb == "update" and request.resource == "leases" and item.key not in lease_paths:
         if server.kernel.fast.leases:
-            offer_lane(server, replace(request, body=None), RENEWAL)
-    if item.key in lanes and server.storage.store.get(item.key) is item:
-        lanes[item.key].wrote(request, item)
+            offer_lease_path(server, replace(request, body=None), RENEWAL)
+    if item.key in lease_paths and server.storage.store.get(item.key) is item:
+        lease_paths[item.key].wrote(request, item)
 
 
-class Lane:
+class LeasePath:
     """The lease fast path of one client and one object.
 
     last: the object as this client wrote it last; None if another client has written it since
@@ -111,8 +112,8 @@ class Lane:
         self.ahead_us: int | None = None
         self.last: Item | None = None
         self._joined = False
-        server.lanes[self._key] = self
-        if len(server.lanes) == CROWD:
+        server.lease_paths[self._key] = self
+        if len(server.lease_paths) == CROWD:
             server.storage.crowd(resource.prefix)
 
     def wrote(self, request: Request, item: Item) -> None:
@@ -125,8 +126,8 @@ class Lane:
     def update(self, request: Request) -> Reply | None:
         """Commit an update by this client that changes only the field; None if it changes more.
 
-        request: has no options and no subresource, and its body is an object (`Plans.follow` checks
-        that)
+        request: has no options and no subresource, and its body is an object
+            (`WriteTemplates.follow` checks that)
         """
         self._leave()
         item, body = self.last, request.body
@@ -182,7 +183,7 @@ class Lane:
         """True if the next renewal by the request's client passes all checks until the epoch
         changes.
 
-        The server is not bounded (`find_open_lane` checks that), so it is not busy either.
+        The server is not bounded (`find_lease_path` checks that), so it is not busy either.
         """
         server, mine = self.server, self._request
         ctx, item = server.ctx, self.last

@@ -23,7 +23,7 @@ Signature = tuple[Any, ...]
 type_of = itemgetter("type")
 
 
-def beaten(held: Sequence[Obj], sent: Sequence[Obj]) -> list[Obj] | None:
+def with_new_times(held: Sequence[Obj], sent: Sequence[Obj]) -> list[Obj] | None:
     """The conditions with the times that were sent; None if the patch would change anything else."""
     news: dict[Any, Obj] = {}
     for condition in sent:
@@ -49,9 +49,9 @@ def beaten(held: Sequence[Obj], sent: Sequence[Obj]) -> list[Obj] | None:
 
 
 def whole(held: Sequence[Obj], sent: Sequence[Obj]) -> list[Obj] | None:
-    """As `beaten`, if the last patch had times of the same conditions in the same order."""
+    """As `with_new_times`, if the last patch had times of the same conditions in the same order."""
     if len(held) != len(sent):
-        return beaten(held, sent)
+        return with_new_times(held, sent)
     return [{**before, HEARTBEAT: now[HEARTBEAT]} for before, now in zip(held, sent, strict=True)]
 
 

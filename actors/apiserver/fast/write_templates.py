@@ -10,7 +10,7 @@ depend on; what they do not depend on (names, addresses, ids of containers) is f
 Holds: a template is kept only if it gives what the ordinary path has just given, down to the order
 of fields, and is used only while everything that admission read for it is still the same object.
 In every other case `follow` returns None, nothing is drawn or written, and the request takes the
-ordinary path.  `tests/property/test_plans.py` compares a replica with templates and one without.
+ordinary path.  `tests/property/test_write_templates.py` compares replicas with and without them.
 
 Mirrors  nothing upstream: it is equal to the verbs of `sim.api.verbs.single` and
          `sim.api.verbs.subresources`.
@@ -39,7 +39,7 @@ from sim.api.verbs.call import Call, Registry
 from sim.api.verbs.subresources import BOUND, first_scheduled
 from sim.units import SECOND, format_time
 
-PLANS_MAX = 8192  # templates of one kind; beyond that, all are discarded
+TEMPLATES_MAX = 8192  # templates of one kind; beyond that, all are discarded
 # Specs of bound pods, shared by the pods of a template on one node: more are not worth their
 # memory.
 BOUND_MAX = 1_024
@@ -82,17 +82,17 @@ class Created:
     given: fields that replace or follow the fields sent (the metadata is built for each object)
     stamp: its record of ownership (None: no owner)
     held: keeps the objects alive that the key names by identity
-    `mould`: the store's shape for compact items; None if the store has none for this shape
+    `pattern`: the store's shape for compact items; None if the store has none for this shape
     """
 
-    __slots__ = ("given", "held", "mould", "reads", "stamp")
+    __slots__ = ("given", "held", "pattern", "reads", "stamp")
 
     def __init__(self, given: Obj, stamp: Stamp | None, reads: Reads, held: Any) -> None:
         self.given = given
         self.stamp = stamp
         self.reads = reads
         self.held = held
-        self.mould: Any = None
+        self.pattern: Any = None
 
     def record(self, now_s: int) -> tuple[Managed, ...]:
         """Return the record of ownership of an object that is created at this time."""
@@ -108,7 +108,7 @@ class Patched(NamedTuple):
     held: Any
 
 
-class Lesson(NamedTuple):
+class TemplateSource(NamedTuple):
     """The request from which a template is being learned, with its key and the object before it."""
 
     request: Request
@@ -117,7 +117,7 @@ class Lesson(NamedTuple):
     held: Any
 
 
-class Plans:
+class WriteTemplates:
     """The write templates of one incarnation of one replica."""
 
     def __init__(self, server: FastPathServer, registry: Registry, view: StoreView) -> None:
@@ -127,11 +127,11 @@ class Plans:
         self._view = view
         self._strategic = registry.names.media_strategic_patch
         self._kinds = kinds = Kinds.of(registry.scheme)
-        self._lanes = server.lanes
+        self._lease_paths = server.lease_paths
         self._created: dict[Key, Created] = {}
         # Of node agents, with the uid of their owner.
         self._registered: dict[Key, tuple[Created, str]] = {}
-        self._told: dict[Key, Created] = {}  # of events, by the shape that their recorder gives
+        self._event_templates: dict[Key, Created] = {}  # by the shape that their recorder gives
         self._patched: dict[Key, Patched] = {}
         self._shapes: dict[Key, shapes.Shape] = {}
         # By signature: what admission read, and the record that keeps the signature's sets of
@@ -140,10 +140,10 @@ class Plans:
         self._admitted: dict[str, Reads] = {}  # of bindings, by namespace
         self._bound: dict[tuple[int, str], tuple[Obj, Obj]] = {}
         self._second = (-1, "")
-        self.lesson: Lesson | None = None
+        self.origin: TemplateSource | None = None
         self.followed = 0  # number of requests served by templates
         self._authorizer = server.authorizer
-        self._ways: dict[tuple[str, ...], Callable[[Request], Reply | None]] = {
+        self._branches: dict[tuple[str, ...], Callable[[Request], Reply | None]] = {
             ("get", "", "v1", "pods", ""): self._get,
             ("get", kinds.leases.group, "v1", "leases", ""): self._get,
             ("update", kinds.leases.group, "v1", "leases", ""): self._renew,
@@ -159,7 +159,7 @@ class Plans:
 
     def follow(self, request: Request) -> Reply | None:
         """Carry out a request and return its reply; None if it has to take the ordinary path."""
-        way = self._ways.get(
+        way = self._branches.get(
             (request.verb, request.group, request.version, request.resource, request.subresource)
         )
         if request.options:
@@ -178,26 +178,26 @@ class Plans:
 
     def _ask(self, request: Request, key: Key, held: Any, old: Item | None = None) -> None:
         """Learn a template from the request that the ordinary path is about to serve."""
-        self.lesson = Lesson(request, key, old, held)
+        self.origin = TemplateSource(request, key, old, held)
         self._view.reads = []
 
     def learn(self, request: Request, reply: Reply) -> None:
         """Keep the template of a request that the ordinary path has served, if it can be one."""
-        lesson, self.lesson = self.lesson, None
+        origin, self.origin = self.origin, None
         reads, self._view.reads = self._view.reads, None
-        if lesson is None or reads is None or lesson.request is not request or not reply.ok or reply.warnings:
+        if origin is None or reads is None or origin.request is not request or not reply.ok or reply.warnings:
             return
         taken = Reads(tuple(reads))
         if request.subresource == "binding":
             self._admitted[request.namespace] = taken
-        elif type(lesson.held) is creates.Shape:
-            self._learn_registration(lesson, reply, taken)
+        elif type(origin.held) is creates.Shape:
+            self._learn_registration(origin, reply, taken)
         elif request.resource == "nodes":
-            self._learn_beat(lesson, reply, taken)
+            self._learn_beat(origin, reply, taken)
         elif request.subresource:
-            self._learn_patch(lesson, reply, taken)
+            self._learn_patch(origin, reply, taken)
         else:
-            self._learn_create(lesson, reply, taken)
+            self._learn_create(origin, reply, taken)
 
     def _get(self, request: Request) -> Reply | None:
         resource = self._kinds.pods if request.resource == "pods" else self._kinds.leases
@@ -217,8 +217,8 @@ class Plans:
 
     def _renew(self, request: Request) -> Reply | None:
         """Renew the lease of a leader, which sends an ordinary update."""
-        lane = self._lanes.get(f"{self._kinds.leases.prefix}{request.namespace}/{request.name}")
-        return None if lane is None else lane.update(request)
+        lease_path = self._lease_paths.get(f"{self._kinds.leases.prefix}{request.namespace}/{request.name}")
+        return None if lease_path is None else lease_path.update(request)
 
     # --- creates ----------------------------------------------------------------------------------
 
@@ -226,28 +226,28 @@ class Plans:
         key = self._event_key(request.manager, request.namespace, request.body)
         if key is None:
             return None
-        plan = self._created.get(key)
-        if plan is None or not self._view.holds(plan.reads):
+        template = self._created.get(key)
+        if template is None or not self._view.holds(template.reads):
             self._ask(request, key, None)
             return None
-        item = self.put_event(request, request.body, plan)
+        item = self.put_event(request, request.body, template)
         return None if item is None else Reply(201, item=item)
 
-    def event_plan(self, manager: str, body: Obj, shape: tuple[str | int, ...]) -> Created | None:
+    def event_template(self, manager: str, body: Obj, shape: tuple[str | int, ...]) -> Created | None:
         """The template of an event, or None.  shape: equal for events that differ only in texts
         that validation does not check
         """
         namespace = body["metadata"]["namespace"]
         known = (manager, namespace, len(body["source"]), shape)
-        plan = self._told.get(known)
-        if plan is None:
+        template = self._event_templates.get(known)
+        if template is None:
             key = self._event_key(manager, namespace, body)
-            plan = None if key is None else self._created.get(key)
-            if plan is not None and len(self._told) < PLANS_MAX:
-                self._told[known] = plan
-        return plan
+            template = None if key is None else self._created.get(key)
+            if template is not None and len(self._event_templates) < TEMPLATES_MAX:
+                self._event_templates[known] = template
+        return template
 
-    def put_event(self, like: Request, body: Obj, plan: Created) -> Item | None:
+    def put_event(self, like: Request, body: Obj, template: Created) -> Item | None:
         """Commit an event by its template; None if its name exists.  like: a request of its client"""
         metadata = body["metadata"]
         path = f"{self._kinds.events.prefix}{metadata['namespace']}/{metadata['name']}"
@@ -258,17 +258,18 @@ class Plans:
             **metadata, "uid": new_uid(self._registry.bits), "creationTimestamp": self._text_of(now_s),
             "resourceVersion": "",
         }  # fmt: skip
-        if plan.mould is not None:
+        if template.pattern is not None:
             # The order in which a compact event holds its values: its own, those of its metadata,
-            # and those of
-            # the object that it is about.
-            flat = [*body.values(), *plan.given.values(), *made.values(), *body["involvedObject"].values()]
+            # and those of the object that it is about.
+            flat = [*body.values(), *template.given.values()]
+            flat += [*made.values(), *body["involvedObject"].values()]
             self._storage.writer = like.user.name, "create"
-            item = store.cast(path, plan.mould, flat, plan.record(now_s), self._server.kernel.cause)
+            record, cause = template.record(now_s), self._server.kernel.cause
+            item = store.cast(path, template.pattern, flat, record, cause)
             if item is not None:
                 return item
-        item = self._put(like, body, path, plan, made)
-        plan.mould = store.mould(item)
+        item = self._put(like, body, path, template, made)
+        template.pattern = store.pattern(item)
         return item
 
     def _event_key(self, manager: str, namespace: str, body: Obj) -> Key | None:
@@ -310,8 +311,8 @@ class Plans:
             *body, body.get("kind"), body.get("apiVersion"), request.namespace, request.manager, id(spec), base,
             *metadata, *map(id, values),
         )  # fmt: skip
-        plan = self._created.get(key)
-        if plan is None or not self._view.holds(plan.reads):
+        template = self._created.get(key)
+        if template is None or not self._view.holds(template.reads):
             self._ask(request, key, (spec, values))
             return None
         registry, namespace = self._registry, request.namespace
@@ -322,27 +323,27 @@ class Plans:
         if taken is not None:
             return Call(request, self._kinds.pods, registry).already_exists(name, taken, True).reply()
         made["creationTimestamp"], made["name"] = "", name
-        return Reply(201, item=self._put(request, body, path, plan, made))
+        return Reply(201, item=self._put(request, body, path, template, made))
 
     def _put(
         self,
         like: Request,
         body: Obj,
         path: str,
-        plan: Created,
+        template: Created,
         made: Obj,
         record: tuple[Managed, ...] | None = None,
     ) -> Item:
         """Commit a new object.
 
         made: its metadata, except for the time
-        record: its record of ownership, if it is not the plan's
+        record: its record of ownership, if it is not the template's
         """
         storage, now_s = self._storage, self._registry.wall_us() // SECOND
         made["creationTimestamp"] = self._text_of(now_s)
-        obj = {**body, **plan.given, "metadata": made}
+        obj = {**body, **template.given, "metadata": made}
         storage.writer = like.user.name, "create"
-        record = plan.record(now_s) if record is None else record
+        record = template.record(now_s) if record is None else record
         item = storage.store.put(path, obj, 0, record, self._server.kernel.cause)
         assert isinstance(item, Item)
         return item
@@ -352,24 +353,24 @@ class Plans:
             self._second = now_s, format_time(now_s * SECOND)
         return self._second[1]
 
-    def _learn_create(self, lesson: Lesson, reply: Reply, reads: Reads) -> None:
-        plan = self._created_like(lesson, reply, reads)
-        if plan is None:
+    def _learn_create(self, origin: TemplateSource, reply: Reply, reads: Reads) -> None:
+        template = self._created_like(origin, reply, reads)
+        if template is None:
             return
-        if len(self._created) >= PLANS_MAX:
+        if len(self._created) >= TEMPLATES_MAX:
             self._created.clear()
-        self._created[lesson.key] = plan
+        self._created[origin.key] = template
 
     @staticmethod
-    def _created_like(lesson: Lesson, reply: Reply, reads: Reads) -> Created | None:
+    def _created_like(origin: TemplateSource, reply: Reply, reads: Reads) -> Created | None:
         """The template of a create that has been carried out, if it gives the same object."""
-        item, body = reply.item, lesson.request.body
+        item, body = reply.item, origin.request.body
         if item is None or len(item.managed) > 1:
             return None
         obj, made = item.obj, item.obj["metadata"]
         sent = {**body["metadata"]}
-        if lesson.request.namespace:
-            sent["namespace"] = lesson.request.namespace
+        if origin.request.namespace:
+            sent["namespace"] = origin.request.namespace
         for field in ("uid", "creationTimestamp", "name"):
             sent[field] = made[field]
         sent["resourceVersion"] = made["resourceVersion"]
@@ -379,13 +380,13 @@ class Plans:
         for field, value in obj.items():
             if field == "metadata" or (field in body and value is body[field]):
                 continue
-            if field in body and lesson.held is None:
+            if field in body and origin.held is None:
                 return None  # the result depends on the content, not only on the shape
             given[field] = value
         if list({**body, **given}) != list(obj):
             return None
         stamp = Stamp(item.managed[0]) if item.managed else None
-        return Created(given, stamp, reads, lesson.held)
+        return Created(given, stamp, reads, origin.held)
 
     # --- what a node agent creates ----------------------------------------------------------------
 
@@ -400,26 +401,27 @@ class Plans:
         if known is None or not self._view.holds(known[0].reads):
             self._ask(request, shape.words, shape)
             return None
-        if path in self._lanes or self._storage.store.get(path) is not None:
+        if path in self._lease_paths or self._storage.store.get(path) is not None:
             return None
-        plan, uid = known
+        template, uid = known
         record = None
         if uid:
-            assert plan.stamp is not None
-            record = (creates.owned(plan.stamp.entry, uid, shape.uid, registry.wall_us() // SECOND),)
+            assert template.stamp is not None
+            record = (creates.owned(template.stamp.entry, uid, shape.uid, registry.wall_us() // SECOND),)
         made = {**metadata, "uid": new_uid(registry.bits), "creationTimestamp": ""}
-        return Reply(201, item=self._put(request, body, path, plan, made, record))
+        return Reply(201, item=self._put(request, body, path, template, made, record))
 
-    def _learn_registration(self, lesson: Lesson, reply: Reply, reads: Reads) -> None:
-        shape: creates.Shape = lesson.held
-        plan = self._created_like(lesson, reply, reads)
-        if plan is None or shape.own in plan.given or (plan.stamp is None and shape.uid):
+    def _learn_registration(self, origin: TemplateSource, reply: Reply, reads: Reads) -> None:
+        shape: creates.Shape = origin.held
+        template = self._created_like(origin, reply, reads)
+        if template is None or shape.own in template.given or (template.stamp is None and shape.uid):
             return
-        if shape.uid and plan.stamp is not None and not creates.names_owner(plan.stamp.entry, shape.uid):
+        stamp = template.stamp
+        if shape.uid and stamp is not None and not creates.names_owner(stamp.entry, shape.uid):
             return
-        if len(self._registered) >= PLANS_MAX:
+        if len(self._registered) >= TEMPLATES_MAX:
             self._registered.clear()
-        self._registered[lesson.key] = plan, shape.uid
+        self._registered[origin.key] = template, shape.uid
 
     # --- bindings ---------------------------------------------------------------------------------
 
@@ -481,14 +483,14 @@ class Plans:
             return None
         now_s = self._registry.wall_us() // SECOND
         key = (id(before), id(conditions), id(order), id(item.managed), now_s, like.manager, *patch, *held)
-        plan = self._patched.get(key) or self._at_another_time(like.manager, patch, key, item)
-        if plan is None or not self._view.holds(plan.reads):
+        template = self._patched.get(key) or self._at_another_time(like.manager, patch, key, item)
+        if template is None or not self._view.holds(template.reads):
             if like.body is body:
                 self._ask(like, key, (before, conditions, order, item.managed), item)
             return None
-        obj = {**pod, "metadata": {**own}, "status": _patched(held, patch, plan.conditions)}
+        obj = {**pod, "metadata": {**own}, "status": _patched(held, patch, template.conditions)}
         self._storage.writer = like.user.name, "patch status"
-        done = self._storage.store.put(item.key, obj, item.rev, plan.record, self._server.kernel.cause)
+        done = self._storage.store.put(item.key, obj, item.rev, template.record, self._server.kernel.cause)
         assert isinstance(done, Item)
         return done
 
@@ -519,31 +521,31 @@ class Plans:
             ),
         )
 
-    def _keep_patch(self, key: Key, plan: Patched) -> Patched:
-        if len(self._patched) >= PLANS_MAX:
+    def _keep_patch(self, key: Key, template: Patched) -> Patched:
+        if len(self._patched) >= TEMPLATES_MAX:
             self._patched.clear()
-        self._patched[key] = plan
-        return plan
+        self._patched[key] = template
+        return template
 
-    def _learn_patch(self, lesson: Lesson, reply: Reply, reads: Reads) -> None:
-        old, item = lesson.old, reply.item
+    def _learn_patch(self, origin: TemplateSource, reply: Reply, reads: Reads) -> None:
+        old, item = origin.old, reply.item
         if old is None or item is None or item is old or not ownership.is_bound(old.managed):
             return
         status, conditions = item.obj["status"], item.obj["status"].get("conditions")
-        made = _patched(old.obj["status"], lesson.request.body["status"], conditions)
+        made = _patched(old.obj["status"], origin.request.body["status"], conditions)
         own = {**old.obj["metadata"], "resourceVersion": item.obj["metadata"]["resourceVersion"]}
         expected = {**old.obj, "metadata": own, "status": status}
         if list(made.items()) != list(status.items()) or list(expected.items()) != list(item.obj.items()):
             return
-        self._keep_patch(lesson.key, Patched(conditions, item.managed, reads, lesson.held))
-        known = self._shape_key(lesson.request.manager, lesson.request.body["status"], old)
+        self._keep_patch(origin.key, Patched(conditions, item.managed, reads, origin.held))
+        known = self._shape_key(origin.request.manager, origin.request.body["status"], old)
         if known is None:
             return
-        before, sent = old.obj["status"]["conditions"], lesson.request.body["status"]["conditions"]
+        before, sent = old.obj["status"]["conditions"], origin.request.body["status"]["conditions"]
         now_s = self._registry.wall_us() // SECOND
         shape = shapes.learned((before, sent, conditions), (old.managed, item.managed), now_s, reads)
         if shape is not None:
-            if len(self._shapes) >= PLANS_MAX:
+            if len(self._shapes) >= TEMPLATES_MAX:
                 self._shapes.clear()
             self._shapes[known] = shape
 
@@ -559,7 +561,7 @@ class Plans:
         held = status.get("conditions")
         if not held or "deletionTimestamp" in node["metadata"]:
             return None
-        conditions = beats.beaten(held, sent) if request.content_type == self._strategic else None
+        conditions = beats.with_new_times(held, sent) if request.content_type == self._strategic else None
         if conditions is None:
             return None
         key = beats.signature(item.managed, request.manager, sent)
@@ -576,7 +578,7 @@ class Plans:
         assert done is not None
         return Reply(200, item=done)
 
-    def beaten_before(self, item: Item, manager: str, sent: Sequence[Obj]) -> Reads | None:
+    def with_new_times_before(self, item: Item, manager: str, sent: Sequence[Obj]) -> Reads | None:
         """What admission reads for such a heartbeat; None if that is unknown or has changed."""
         known = self._beats.get(beats.signature(item.managed, manager, sent))
         if known is None or "deletionTimestamp" in item.obj["metadata"] or not self.holds(known[0]):
@@ -587,22 +589,22 @@ class Plans:
         """True if replaying these reads gives the same values."""
         return self._view.holds(reads)
 
-    def _learn_beat(self, lesson: Lesson, reply: Reply, reads: Reads) -> None:
+    def _learn_beat(self, origin: TemplateSource, reply: Reply, reads: Reads) -> None:
         """Keep the template of a heartbeat if it gives what the ordinary path has given."""
-        old, item, request = lesson.old, reply.item, lesson.request
+        old, item, request = origin.old, reply.item, origin.request
         if old is None or item is None or item is old:
             return
         own = {**old.obj["metadata"], "resourceVersion": item.obj["metadata"]["resourceVersion"]}
-        status = {**old.obj["status"], "conditions": lesson.held}
+        status = {**old.obj["status"], "conditions": origin.held}
         expected = {**old.obj, "metadata": own, "status": status}
         record = beats.moved(
             old.managed, request.manager, self._kinds.nodes.api_version, self._registry.wall_us() // SECOND
         )
         if record != item.managed or _pairs(expected) != _pairs(item.obj):
             return
-        if len(self._beats) >= PLANS_MAX:
+        if len(self._beats) >= TEMPLATES_MAX:
             self._beats.clear()
-        self._beats[lesson.key] = reads, item.managed
+        self._beats[origin.key] = reads, item.managed
 
 
 def _pairs(node: Obj) -> tuple[Any, ...]:

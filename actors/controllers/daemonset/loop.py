@@ -170,9 +170,9 @@ class DaemonSetLoop:
                 name = pod["spec"].get("nodeName", "")
                 node = self.nodes.item(name)
                 if node is None:
-                    self.queue.blame(key_of(owner), self.queue.gone(self._node_key(name)))
+                    self.queue.add_cause(key_of(owner), self.queue.gone(self._node_key(name)))
                 elif not fit(node.obj)[0]:
-                    self.queue.blame(key_of(owner), node.cause)
+                    self.queue.add_cause(key_of(owner), node.cause)
 
     def _node_key(self, name: str) -> str:
         return self.env.scheme.key("nodes", "", name)

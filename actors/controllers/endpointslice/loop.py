@@ -26,7 +26,7 @@ from actors.controllers.endpointslice.topology_hints import (
     shares_of,
 )
 from actors.controllers.shared.endpoint_pods import LastInputs, ServicePods, TriggerTimes, is_selecting
-from actors.controllers.shared.metering import count, moves, observe
+from actors.controllers.shared.metering import count, endpoint_changes, observe
 from actors.controllers.shared.pod_owners import owner_ref
 from actors.controllers.shared.shell import Env, aggregate, run_workers
 from sim.api.objects import is_deleting, is_ready, key_of, revision_of
@@ -198,7 +198,7 @@ class EndpointSliceLoop:
         if kernel.meters is None:
             return
         written = [*changes.create, *changes.update]
-        moved = moves(pieces, written, changes.delete)
+        moved = endpoint_changes(pieces, written, changes.delete)
         observe(kernel, f"{PREFIX}endpoints_added_per_sync", moved.added)
         observe(kernel, f"{PREFIX}endpoints_removed_per_sync", moved.removed)
         topology = "Auto" if hinted else "Disabled"

@@ -178,12 +178,12 @@ def hinted(written: Sequence[Obj], unchanged: Sequence[Obj], shares: Shares) -> 
         if not zone:
             return unhinted(written, unchanged)
         counts[zone] = counts.get(zone, 0) + 1
-    giving, receiving = _moves(allocations, counts)
+    giving, receiving = _epoch(allocations, counts)
     made = [_with_hints(piece, giving, receiving, counts) for piece in (*written, *more)]
     return Hinted(made[: len(written)], made[len(written) :], counts)
 
 
-def _moves(allocations: Mapping[str, Allocation], counts: Mapping[str, int]) -> tuple[Counts, Counts]:
+def _epoch(allocations: Mapping[str, Allocation], counts: Mapping[str, int]) -> tuple[Counts, Counts]:
     """(zone -> endpoints to give away, zone -> endpoints to receive), largest gap first."""
     gaps = {zone: counts.get(zone, 0) - each.desired for zone, each in allocations.items()}
     give = {zone: gap for zone, gap in gaps.items() if gap > 0}

@@ -16,7 +16,7 @@ from actors.controllers.endpointslice.decide import Changes
 from actors.controllers.endpointslice.own_slices import MAX_RETRIES, OwnSlices, slice_queue
 from actors.controllers.endpointslicemirroring import decide
 from actors.controllers.shared.endpoint_pods import is_selecting
-from actors.controllers.shared.metering import moves, observe
+from actors.controllers.shared.metering import endpoint_changes, observe
 from actors.controllers.shared.pod_owners import owner_ref
 from actors.controllers.shared.shell import Env, run_workers
 from sim.api.objects import is_deleting, key_of
@@ -113,7 +113,7 @@ class EndpointSliceMirroringLoop:
         kernel = self.env.ctx.kernel
         if kernel.meters is None:
             return
-        moved = moves(pieces, [*changes.create, *changes.update], changes.delete)
+        moved = endpoint_changes(pieces, [*changes.create, *changes.update], changes.delete)
         observe(kernel, f"{PREFIX}addresses_skipped_per_sync", skipped)
         observe(kernel, f"{PREFIX}endpoints_added_per_sync", moved.added)
         observe(kernel, f"{PREFIX}endpoints_updated_per_sync", moved.updated)

@@ -152,7 +152,7 @@ class RangeAllocator:
             self._bare.pop(name, None)
         else:
             self._reserve(name, node)
-        self._nodes.urge("nodeipam", bool(self._bare))
+        self._nodes.deliver_promptly("nodeipam", bool(self._bare))
 
     def _occupy(self, node: Obj) -> None:
         try:
@@ -174,7 +174,7 @@ class RangeAllocator:
     def _deleted(self, node: Obj) -> None:
         self._bare.pop(node["metadata"]["name"], None)
         self._sets.release(tuple(network(text) for text in cidrs_of(node)))
-        self._nodes.urge("nodeipam", bool(self._bare))
+        self._nodes.deliver_promptly("nodeipam", bool(self._bare))
 
     async def _work(self) -> None:
         while True:

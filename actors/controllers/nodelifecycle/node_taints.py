@@ -42,14 +42,14 @@ class NodeTaints:
             changed = self.wrong.get(name) != (added, removed)
             self.wrong[name] = added, removed
             self.queue.add(name, anew=changed)
-            self._nodes.urge("nodelifecycle", True)
+            self._nodes.deliver_promptly("nodelifecycle", True)
         else:
             self.forget(name)
 
     def forget(self, name: str) -> None:
         """The node is correct, or deleted."""
         self.wrong.pop(name, None)
-        self._nodes.urge("nodelifecycle", bool(self.wrong))
+        self._nodes.deliver_promptly("nodelifecycle", bool(self.wrong))
 
     async def sync(self, name: str) -> str | None:
         """Correct the NoSchedule taints and the labels of one node.

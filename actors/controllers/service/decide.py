@@ -140,7 +140,7 @@ def hosts(nodes: Iterable[Obj], names: Names) -> tuple[str, ...]:
     return tuple(sorted(node["metadata"]["name"] for node in nodes if takes_traffic(node, names)))
 
 
-def moves_traffic(old: Obj, new: Obj) -> bool:
+def changes_traffic(old: Obj, new: Obj) -> bool:
     """True if a changed node may change the nodes behind load balancers."""
     return (
         old["spec"].get("unschedulable", False) != new["spec"].get("unschedulable", False)

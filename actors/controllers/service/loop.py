@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections import deque
 
 from actors.controllers.service.decide import (
+    changes_traffic,
     hosts,
-    moves_traffic,
     needs_cleanup,
     needs_update,
     wants_balancer,
@@ -77,7 +77,7 @@ class ServiceController:
         self._services.on(self._added, self._updated)
         self._nodes.on(
             lambda _: self._nodes_changed(),
-            lambda old, new: self._nodes_changed() if moves_traffic(old, new) else None,
+            lambda old, new: self._nodes_changed() if changes_traffic(old, new) else None,
             lambda _: self._nodes_changed(),
             beat=unmoved,
         )

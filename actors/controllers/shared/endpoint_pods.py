@@ -157,7 +157,7 @@ class ServicePods:
             for value in selector_values(service):
                 found = self._pods.items_by_index(LABEL_INDEX, value)
                 cause = latest_cause(self._queue, self._pods, found, service["metadata"]["namespace"])
-                self._queue.blame(key_of(service), cause)
+                self._queue.add_cause(key_of(service), cause)
 
     def _queue_all(self, keys: Sequence[str]) -> None:
         for key in keys:

@@ -29,7 +29,7 @@ def observe(kernel: Kernel, family: str, value: float, *labels: str) -> None:
         kernel.meters.observe(family, labels, value)
 
 
-class Moves(NamedTuple):
+class EndpointChanges(NamedTuple):
     """How many endpoints slices gain, keep in another form, and lose."""
 
     added: int
@@ -37,7 +37,9 @@ class Moves(NamedTuple):
     removed: int
 
 
-def moves(pieces: Iterable[Obj], written: Sequence[Obj], deleted: Sequence[Obj]) -> Moves:
+def endpoint_changes(
+    pieces: Iterable[Obj], written: Sequence[Obj], deleted: Sequence[Obj]
+) -> EndpointChanges:
     """What happens to the endpoints of slices.
 
     pieces: the slices as they are; written: those that are created or changed, in their new form
@@ -48,7 +50,7 @@ def moves(pieces: Iterable[Obj], written: Sequence[Obj], deleted: Sequence[Obj])
     had, has = Counter(address for address, _ in old), Counter(address for address, _ in new)
     same = Counter(repr(endpoint) for _, endpoint in old) & Counter(repr(endpoint) for _, endpoint in new)
     kept = (had & has).total()
-    return Moves((has - had).total(), kept - same.total(), (had - has).total())
+    return EndpointChanges((has - had).total(), kept - same.total(), (had - has).total())
 
 
 def _endpoints(slices: Iterable[Obj]) -> list[tuple[str, Obj]]:

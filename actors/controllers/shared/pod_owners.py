@@ -213,7 +213,7 @@ def attribute_causes(queue: WorkQueue, owners: Informer, owned: Informer) -> Non
     for owner in owners.list():
         uid = owner["metadata"]["uid"]
         found = owned.items_by_index(CONTROLLER_INDEX, uid)
-        queue.blame(key_of(owner), max([queue.gone(uid), *(item.cause for item in found)]))
+        queue.add_cause(key_of(owner), max([queue.gone(uid), *(item.cause for item in found)]))
 
 
 def latest_cause(queue: WorkQueue, pods: Informer, found: Sequence[Item], namespace: str) -> int:
@@ -314,7 +314,7 @@ class PodEvents:
         uid = owner["metadata"]["uid"]
         cause = max(self._early_causes.pop(uid, 0), self._queue.gone(uid))
         if cause:
-            self._queue.blame(key_of(owner), cause)
+            self._queue.add_cause(key_of(owner), cause)
 
     def added(self, pod: Obj) -> None:
         """Queue the pod's owner and count an expected create."""

@@ -83,7 +83,7 @@ class Leases:
     def _sync(self) -> None:
         self._take_up()
         if self._lease is not None:
-            self._renew(self._beat.lot)
+            self._renew(self._beat.draw)
         else:
             self._tries = TRIES  # the attempts before the first read are left out
             self._begin_ensuring()
@@ -169,14 +169,14 @@ class Leases:
     def _owners(self, uid: str) -> list[Obj]:
         return [{"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": uid}]
 
-    def _renew(self, lot: int = 0) -> None:
+    def _renew(self, draw: int = 0) -> None:
         """Send an update of the lease.
 
-        lot: the random draw of the first attempt; later attempts have their own
+        draw: the random draw of the first attempt; later attempts have their own
         """
         assert self._lease is not None
         renewed = self._renewed_lease(self._lease, self._ctx.wall_us())
-        self._api.call(self._api.lease_update(renewed, lot), self._updated)
+        self._api.call(self._api.lease_update(renewed, draw), self._updated)
 
     def _updated(self, reply: Reply) -> None:
         if reply.ok:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from actors.node.requests import Api
-from sim.api.store import Beaten, Item
+from sim.api.store import HeartbeatItem, Item
 from sim.api.types import TOO_MANY_REQUESTS, Reply, Watch, WatchEvent
 from sim.api.watch.delivery import Delivery
 from sim.client.cache.reflector import is_unavailable
@@ -178,7 +178,7 @@ class Source:
                 return
             self._got_events = True
             self._revision = str(event.revision)
-            if event.item is not None and type(event.item) is not Beaten:
+            if event.item is not None and type(event.item) is not HeartbeatItem:
                 with caused_by(kernel, event.cause):
                     on_event(event.type, event.item)
 

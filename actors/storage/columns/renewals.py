@@ -6,9 +6,9 @@ each computed for all leases at once. As time advances, past renewals become run
 of trace records.
 
 Holds: the same instants, revisions, records and objects as with single renewals
-(tests/property/test_beats.py compares the traces). If a state changes (`Standing.moved`), a server
-limits requests, or a listener needs single renewals or records, all leases are renewed singly from
-that instant on; if another client writes one lease, this one is.
+(tests/property/test_columnar_renewals.py compares the traces). If a state changes
+(`Standing.moved`), a server limits requests, or a listener needs single renewals or records, all
+leases are renewed singly from that instant on; if another client writes one lease, this one is.
 
 Mirrors  nothing upstream: thousands of kubelets renew their leases, each by itself.
 """
@@ -34,11 +34,11 @@ SPAN_US = SECOND  # length of a window; no lease is renewed twice in one
 GROWTH = 1024
 BOUND_MAX = 1 << 31  # its product with a number of 32 bits fits
 COLUMNS = (
-    "ahead", "at", "back_low", "back_span", "bound", "end", "lot", "offset", "out_low", "out_span", "period", "sent", "series", "state",
+    "ahead", "at", "back_low", "back_span", "bound", "end", "draw", "offset", "out_low", "out_span", "period", "sent", "series", "state",
     "store_low", "store_span", "written",
 )  # fmt: skip
 
-WORDS = ("lot", "state")  # columns of unsigned 64-bit numbers
+WORDS = ("draw", "state")  # columns of unsigned 64-bit numbers
 Columns = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 
@@ -47,7 +47,7 @@ class Beats:
 
     columns: arrays with one row per lease. `at`: when the next renewal is written (NEVER_US: it is
         a single one); `sent`: when it is sent; `written`, `end`: when the last one was written and
-        answered; `state`, `lot`: of the next draw
+        answered; `state`, `draw`: of the next draw
     _next: for the places of the window, the columns after their renewals; `_done` of these have
         happened, and `_kept` of them have been copied to `columns`
 
@@ -65,8 +65,8 @@ class Beats:
         self.members = 0
         self._course = Course(np.empty(0, np.int64))
         self._bucket = store.follow(prefix, self._course, self.leave)
-        self._heard: object = None
-        self._moves = -1
+        self._subscription: object = None
+        self._epoch = -1
         self._carriers: list[Carrier] = []  # one for each server
         self._window: Window | None = None
         self._times: list[Virtual] = []
@@ -85,7 +85,7 @@ class Beats:
         impossible.
         """
         line, ahead_us = carrier.line, carrier.ahead_us
-        kernel, moves = self._kernel, self._kernel.standing.moves
+        kernel, epoch = self._kernel, self._kernel.standing.epoch
         if line is None or ahead_us is None or not line.series or kernel.gate.replay:
             return False
         if self.members and self._disturbed():
@@ -98,7 +98,7 @@ class Beats:
                 return False
             self._begin(next_us)
         elif not self.members:
-            self._moves, self._heard, self._carriers = moves, None, []
+            self._epoch, self._subscription, self._carriers = epoch, None, []
             if self._disturbed():
                 return False
             self._begin(next_us)
@@ -112,7 +112,7 @@ class Beats:
             self._lines, self._lent = self._lines.copy(), False
         self._who[row], self._lines[row] = (beater, carrier), line
         self.members += 1
-        kernel.standing.put_off[self] = None
+        kernel.standing.deferred[self] = None
         return True
 
     def _begin(self, at_us: Virtual) -> None:
@@ -177,11 +177,11 @@ class Beats:
 
     def _disturbed(self) -> bool:
         """True if the conditions under which the leases joined no longer hold."""
-        if self._heard is not self._bucket.heard and self._store.unheard(self._prefix):
-            self._heard = self._bucket.heard  # subscribers were added or removed
+        if self._subscription is not self._bucket.subscription and self._store.unheard(self._prefix):
+            self._subscription = self._bucket.subscription  # subscribers were added or removed
         if (
-            self._moves != self._kernel.standing.moves
-            or self._heard is not self._bucket.heard
+            self._epoch != self._kernel.standing.epoch
+            or self._subscription is not self._bucket.subscription
             or self._watched()
         ):
             return True
@@ -289,8 +289,8 @@ class Beats:
 
 def following(mine: Columns) -> Columns:
     """The columns after one more renewal: `Heartbeat.beat` for many leases."""
-    last, state = mine["lot"], mine["state"] + np.uint64(GAMMA)
-    lot = mix(state)
+    last, state = mine["draw"], mine["state"] + np.uint64(GAMMA)
+    draw = mix(state)
     store = (last >> np.uint64(32) & np.uint64(0xFFFF)).astype(np.int64)
     back = (last >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64)
     end = (
@@ -298,12 +298,12 @@ def following(mine: Columns) -> Columns:
         + mine["store_low"] + (store * mine["store_span"] >> 16)
         + mine["back_low"] + (back * mine["back_span"] >> 16)
     )  # fmt: skip
-    high, out = (lot >> np.uint64(32)).astype(np.int64), (lot & np.uint64(0xFFFF)).astype(np.int64)
+    high, out = (draw >> np.uint64(32)).astype(np.int64), (draw & np.uint64(0xFFFF)).astype(np.int64)
     period, bound = mine["period"], mine["bound"]
     sent = end + np.where(bound > 0, period + (high * bound >> 32), period - end % period)
     return {
         "state": state,
-        "lot": lot,
+        "draw": draw,
         "written": mine["at"],
         "end": end,
         "sent": sent,

@@ -61,8 +61,8 @@ def _types(columns: Sequence[Column]) -> Values | None:
     return tuple(chain.from_iterable(types)) if all(len(each) == 1 for each in types) else None
 
 
-Mould = tuple[Cut, Cut]  # with texts encoded, and without for texts of another form
-Cast = tuple[Shape, Mould, list[Any]]
+ItemPattern = tuple[Cut, Cut]  # with texts encoded, and without for texts of another form
+Cast = tuple[Shape, ItemPattern, list[Any]]
 NO_SHAPES: dict[Values, Any] = {}
 
 
@@ -83,11 +83,20 @@ class Packer:
     current: the resource's items; an item that is not among them any more is not packed
     """
 
-    __slots__ = ("_akin", "_current", "_layouts", "_moulds", "_older", "_rests", "_young", "_young_max")
+    __slots__ = (
+        "_akin",
+        "_current",
+        "_layouts",
+        "_older",
+        "_patterns",
+        "_rests",
+        "_young",
+        "_young_max",
+    )
 
     def __init__(self, current: Mapping[str, Item], young_max: int = YOUNG_MAX) -> None:
         self._current = current
-        self._moulds: dict[Values, Mould] = {}  # by names in their order
+        self._patterns: dict[Values, ItemPattern] = {}  # by names in their order
         self._akin: dict[tuple[int, ...], Values] = {}
         self._layouts: dict[tuple[str | None, ...], Layout] = {}  # of superseded revisions
         self._rests: Table = {}
@@ -103,29 +112,29 @@ class Packer:
         self._add(item)
         return item
 
-    def mould(self, obj: Obj) -> Mould | None:
+    def pattern(self, obj: Obj) -> ItemPattern | None:
         """The pattern by which `cast` creates objects with the names and structure of this one;
         None if it does not fit.
         """
         flat: list[Any] = []
-        mould = self._mould(obj, flat)
-        if mould is None or self._shapes(mould[0], [obj], [[value] for value in flat]) is None:
+        pattern = self._pattern(obj, flat)
+        if pattern is None or self._shapes(pattern[0], [obj], [[value] for value in flat]) is None:
             return None
-        return mould
+        return pattern
 
     @staticmethod
-    def shape(mould: Mould, flat: list[Any]) -> Shape | None:
+    def shape(pattern: ItemPattern, flat: list[Any]) -> Shape | None:
         """The shape of an object that has not been built; None if there was no similar object.
 
         flat: its values in the order of `_split`; name and revision may be anything
         """
-        alike = mould[0].pick(flat)
-        known: Shape | None = mould[0].shapes.get(tuple(map(type, alike)), NO_SHAPES).get(alike)
+        alike = pattern[0].pick(flat)
+        known: Shape | None = pattern[0].shapes.get(tuple(map(type, alike)), NO_SHAPES).get(alike)
         return known
 
-    def cast(self, key: str, state: Cast, rev: int, managed: tuple[Managed, ...]) -> CastItem:
+    def cast(self, key: str, state: Cast, rev: int, managed: tuple[Managed, ...]) -> UnbuiltItem:
         """A newly created item with an object that has not been built and probably never is."""
-        item = CastItem.__new__(CastItem)
+        item = UnbuiltItem.__new__(UnbuiltItem)
         item.key, item.rev, item.created, item.managed = key, rev, rev, managed
         item.cause, item.raw, item.state = 0, None, state
         self._add(item)
@@ -168,40 +177,40 @@ class Packer:
         """Pack all items except those that have another name or revision than their key and
         revision, and those that do not fit.
         """
-        groups: dict[int, tuple[Mould, list[YoungItem], list[list[Any]]]] = {}
+        groups: dict[int, tuple[ItemPattern, list[YoungItem], list[list[Any]]]] = {}
         for item in items:
-            if type(item) is CastItem:
-                _, mould, flat = item.state
+            if type(item) is UnbuiltItem:
+                _, pattern, flat = item.state
             else:
                 obj, flat = item.obj, []
                 metadata = obj["metadata"]
                 name = item.key.rpartition("/")[2]
                 if metadata.get("name") != name or metadata.get("resourceVersion") != str(item.rev):
                     continue
-                found = self._mould(obj, flat)
+                found = self._pattern(obj, flat)
                 if found is None:
                     continue
-                mould = found
-            _, alike, flats = groups.setdefault(id(mould), (mould, [], []))
+                pattern = found
+            _, alike, flats = groups.setdefault(id(pattern), (pattern, [], []))
             alike.append(item)
             flats.append(flat)
-        for mould, alike, flats in groups.values():
-            if not self._pack(mould[:1], alike, flats):
+        for pattern, alike, flats in groups.values():
+            if not self._pack(pattern[:1], alike, flats):
                 for one, flat in zip(alike, flats, strict=True):
-                    self._pack(mould, [one], [flat])
+                    self._pack(pattern, [one], [flat])
 
-    def _mould(self, obj: Obj, flat: list[Any]) -> Mould | None:
+    def _pattern(self, obj: Obj, flat: list[Any]) -> ItemPattern | None:
         """How objects with the names of `obj` are cut; adds its values to `flat`."""
         layout: list[Any] = [*obj]
         if not split(obj, SPLIT, layout, flat):
             return None
         key = tuple(layout)
-        mould = self._moulds.get(key)
-        if mould is None:
-            if len(self._moulds) >= SHAPES_MAX:
-                self._moulds.clear()
-            mould = self._moulds[key] = (Cut(obj, terse=True), Cut(obj, terse=False))
-        return mould
+        pattern = self._patterns.get(key)
+        if pattern is None:
+            if len(self._patterns) >= SHAPES_MAX:
+                self._patterns.clear()
+            pattern = self._patterns[key] = (Cut(obj, is_brief=True), Cut(obj, is_brief=False))
+        return pattern
 
     def _pack(self, cuts: Sequence[Cut], items: list[YoungItem], flats: list[list[Any]]) -> bool:
         """Pack items with the same names in the same order by the first cut that fits all of them;
@@ -216,7 +225,7 @@ class Packer:
                 # KeyError from Python 3.12 on).
                 continue
             places: Sequence[int] = [0] * len(items)
-            if cut.terse and {*map(type, items)} == {CastItem}:
+            if cut.is_brief and {*map(type, items)} == {UnbuiltItem}:
                 shapes: list[Shape] | None = [item._data[0] for item in items]
                 # These items are created together and expire together: one shared piece of memory
                 # saves 44 bytes for each.
@@ -336,7 +345,7 @@ class PastItem(YoungItem):
         return obj
 
 
-class CastItem(YoungItem):
+class UnbuiltItem(YoungItem):
     """A young item with an object that was never built: `state` holds its values."""
 
     __slots__ = ()

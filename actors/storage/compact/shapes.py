@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from actors.storage.compact import encoded_texts as terse
+from actors.storage.compact import encoded_texts as is_brief
 from sim.api.store import Item
 from sim.api.types import Obj
 
 Tree = Mapping[str, "Tree"]
 Values = tuple[Any, ...]
-Column = terse.Column
+Column = is_brief.Column
 
 # What is taken apart: maps, and lists that contain only maps.
 LEAF: Tree = {}
@@ -53,7 +53,7 @@ class Form(NamedTuple):
 
     fields: frozenset[str]
     code: str
-    take: Callable[[terse.Column], Sequence[Any]]
+    take: Callable[[is_brief.Column], Sequence[Any]]
     give: Callable[[Any], Any]
 
 
@@ -61,13 +61,13 @@ FORMS = (
     Form(
         frozenset(("creationTimestamp", "finishedAt", "firstTimestamp", "lastTimestamp", "lastTransitionTime",
                    "startTime", "startedAt")),
-        "I", terse.seconds, terse.time_text,
+        "I", is_brief.seconds, is_brief.time_text,
     ),
-    Form(frozenset(("hostIP", "ip", "podIP")), "I", terse.addresses, terse.address_text),
-    Form(frozenset(("resourceVersion",)), "I", terse.numbers, str),
-    Form(frozenset(("eventTime",)), "Q", terse.instants, terse.instant_text),
-    Form(frozenset(("uid",)), "16s", terse.uids, terse.uid_text),
-    Form(frozenset(("containerID",)), "32s", terse.containers, terse.container_text),
+    Form(frozenset(("hostIP", "ip", "podIP")), "I", is_brief.addresses, is_brief.address_text),
+    Form(frozenset(("resourceVersion",)), "I", is_brief.numbers, str),
+    Form(frozenset(("eventTime",)), "Q", is_brief.instants, is_brief.instant_text),
+    Form(frozenset(("uid",)), "16s", is_brief.uids, is_brief.uid_text),
+    Form(frozenset(("containerID",)), "32s", is_brief.containers, is_brief.container_text),
 )  # fmt: skip
 NAMING = frozenset(("message", "name"))  # texts that contain the name of the object concerned
 SELF = "\0"  # replaces that name
@@ -226,15 +226,15 @@ class Cut:
     formed: the same for encoded values, with their forms
     """
 
-    __slots__ = ("alike", "formed", "layout", "pick", "rest", "shapes", "terse", "where")
+    __slots__ = ("alike", "formed", "is_brief", "layout", "pick", "rest", "shapes", "where")
 
-    def __init__(self, obj: Obj, terse: bool) -> None:
+    def __init__(self, obj: Obj, is_brief: bool) -> None:
         self.where: dict[tuple[int, Any], int] = {}
         _number(obj, SPLIT, 0, self.where)
-        self.terse = terse
+        self.is_brief = is_brief
         kinds = [
             (kind, place)
-            for _, place, kind in _places(_parts(obj, self.where), self.where, terse)
+            for _, place, kind in _places(_parts(obj, self.where), self.where, is_brief)
             if type(place) is str
         ]
         self.alike, self.rest = _places_of(kinds, IS_ALIKE), _places_of(kinds, IS_OWN)
@@ -316,7 +316,7 @@ def _parts(obj: Obj, where: Mapping[tuple[int, Any], int]) -> list[Any]:
 
 
 def _places(
-    parts: list[Any], where: Mapping[tuple[int, Any], int], terse: bool
+    parts: list[Any], where: Mapping[tuple[int, Any], int], is_brief: bool
 ) -> Iterator[tuple[int, Any, int]]:
     """For each value, the number of its part, its place in it, and its origin."""
     for number, part in enumerate(parts):
@@ -328,7 +328,7 @@ def _places(
             else:
                 kind = IS_ALIKE if place in ALIKE else IS_AKIN if place in AKIN else IS_OWN
                 for at, form in enumerate(FORMS):
-                    if terse and place in form.fields:
+                    if is_brief and place in form.fields:
                         kind = IS_FORMED + at
             yield number, place, kind
 
@@ -339,7 +339,7 @@ def shape_of(obj: Obj, cut: Cut) -> Shape:
     made = [Part(part.copy()) for part in parts]
     for (outer, place), number in cut.where.items():
         made[number].parent, made[number].place = outer, place
-    places = [*_places(parts, cut.where, cut.terse)]
+    places = [*_places(parts, cut.where, cut.is_brief)]
     akin = [(number, place) for number, place, kind in places if kind == IS_AKIN]
     own = [
         (number, place)

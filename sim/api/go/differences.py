@@ -30,7 +30,7 @@ _QUOTED_NAMES = ("core.ResourceName",)  # names with a method String
 _STATES = ("identical", "removed", "inserted", "modified")
 
 
-class _Way(NamedTuple):
+class _Display(NamedTuple):
     """How values are shown.
 
     side: which of a pair; types: one of _EMIT, _ELIDE and _AUTO
@@ -46,16 +46,16 @@ class _Way(NamedTuple):
 def difference(kind: str, old: Any, new: Any) -> str:
     """The text of a difference; "" for equal values."""
     node = Node(kind, old, new)
-    return laid_out(_pair(node, _Way())) if node.differ else ""
+    return laid_out(_pair(node, _Display())) if node.differ else ""
 
 
-def _typed(kind: str, text: Text, way: _Way) -> Text:
+def _typed(kind: str, text: Text, display: _Display) -> Text:
     """A text behind the name of its type, if that is shown."""
-    if way.types == _ELIDE:
+    if display.types == _ELIDE:
         return text
-    if way.types == _AUTO and form_of(kind) in ("leaf", "pointer") and kind != QUANTITY:
+    if display.types == _AUTO and form_of(kind) in ("leaf", "pointer") and kind != QUANTITY:
         return text
-    if way.types == _AUTO and (text == NIL or way.side == _SAME):
+    if display.types == _AUTO and (text == NIL or display.side == _SAME):
         return text
     name = f"({kind})" if kind.startswith("*") else kind
     if isinstance(text, Wrap) and text.prefix[:1] + text.suffix[-1:] in ("{}", "()"):
@@ -66,38 +66,38 @@ def _typed(kind: str, text: Text, way: _Way) -> Text:
 # --- pairs ----------------------------------------------------------------------------------------
 
 
-def _pair(node: Node, way: _Way) -> Text:
+def _pair(node: Node, display: _Display) -> Text:
     """A pair of values, or one side of it."""
     spent(NODE_US)
-    way = way._replace(words=1 if way.side == _SAME else max(3, way.words))
+    display = display._replace(words=1 if display.side == _SAME else max(3, display.words))
     if node.depth == 0:
-        if way.side == _OLD:
-            return _value(node.kind, node.old, way)
-        if way.side == _NEW:
-            return _value(node.kind, node.new, way)
-        old, new = _value(node.kind, node.old, way), _value(node.kind, node.new, way)
+        if display.side == _OLD:
+            return _value(node.kind, node.old, display)
+        if display.side == _NEW:
+            return _value(node.kind, node.new, display)
+        old, new = _value(node.kind, node.old, display), _value(node.kind, node.new, display)
         return old if size(old) < size(new) else new
     if form_of(node.kind) == "pointer":
-        return Wrap("&", _pair(node.below[0], way), "")
-    return _typed(node.kind, _records(node, way), way)
+        return Wrap("&", _pair(node.below[0], display), "")
+    return _typed(node.kind, _records(node, display), display)
 
 
-def _records(node: Node, way: _Way) -> Text:
+def _records(node: Node, display: _Display) -> Text:
     """The members of a pair of structs, lists or maps."""
     form = form_of(node.kind)
-    most = ((1 << way.words) >> 1) << 2 if way.side == _SAME else (1 << way.words) << 1
-    way = way._replace(types=_AUTO if form == "struct" else _ELIDE, words=max(0, way.words - 1))
+    most = ((1 << display.words) >> 1) << 2 if display.side == _SAME else (1 << display.words) << 1
+    display = display._replace(types=_AUTO if form == "struct" else _ELIDE, words=max(0, display.words - 1))
     list_: list[Record] = []
-    if way.side != _BOTH:
+    if display.side != _BOTH:
         for below in node.below:
             if len(list_) == most:
                 list_.append(Record(ELLIPSIS, comma=False))
                 break
-            if form == "struct" and _is_blank(below, way.side):
+            if form == "struct" and _is_blank(below, display.side):
                 continue
-            if _side_is_absent(below, way.side):
+            if _side_is_absent(below, display.side):
                 continue
-            list_.append(Record(_pair(below, way), _key(node, below)))
+            list_.append(Record(_pair(below, display), _key(node, below)))
         return Wrap("{", list_, "}")
     groups = [list(group) for _, group in groupby(node.below, lambda below: below.differ > 0)]
     shown, rest = 0, [0, 0, 0, 0]
@@ -106,11 +106,11 @@ def _records(node: Node, way: _Way) -> Text:
             rest = [a + b for a, b in zip(rest, _counts(group), strict=True)]
         elif group[0].differ:
             for below in group[:ROW_MAX]:
-                list_ += _changed(node, below, way)
+                list_ += _changed(node, below, display)
             shown += len(group)
             rest = [a + b for a, b in zip(rest, _counts(group[ROW_MAX:]), strict=True)]
         else:
-            list_ += _context(node, group, way, at > 0, at < len(groups) - 1)
+            list_ += _context(node, group, display, at > 0, at < len(groups) - 1)
     if any(rest):
         list_.append(Record(ELLIPSIS, comment=_stated(form, rest), comma=False))
     return Wrap("{", list_, "}")
@@ -143,13 +143,13 @@ def _stated(form: str, counts: list[int]) -> str:
     return f"{joined} {name}"
 
 
-def _context(node: Node, group: list[Node], way: _Way, before: bool, behind: bool) -> list[Record]:
+def _context(node: Node, group: list[Node], display: _Display, before: bool, behind: bool) -> list[Record]:
     """Equal records: those next to others in short, the number of the rest."""
     low = min(CONTEXT, len(group)) if before else 0
     high = min(CONTEXT, len(group) - low) if behind else 0
     if len(group) - low - high == 1:
         high += 1
-    same, left_out = way._replace(side=_SAME), len(group) - low - high
+    same, left_out = display._replace(side=_SAME), len(group) - low - high
     near = group if not left_out else [*group[:low], *group[len(group) - high :]]
     made = [Record(_pair(each, same), _key(node, each)) for each in near]
     if left_out:
@@ -158,24 +158,24 @@ def _context(node: Node, group: list[Node], way: _Way, before: bool, behind: boo
     return made
 
 
-def _changed(node: Node, below: Node, way: _Way) -> list[Record]:
+def _changed(node: Node, below: Node, display: _Display) -> list[Record]:
     """A record that differs: two lines, or one with the differences inside."""
     key = _key(node, below)
     if below.count != below.depth:
-        return [Record(_pair(below, way), key)]
-    old, new = _sides(below, way)
+        return [Record(_pair(below, display), key)]
+    old, new = _sides(below, display)
     for preset in range(PRESETS + 1):
         if old is None or new is None or old != new:
             break
-        words = min(WORDS_MAX, way.words + 2 * preset)
-        old, new = _sides(below, way._replace(words=words, plain=preset > 0))
+        words = min(WORDS_MAX, display.words + 2 * preset)
+        old, new = _sides(below, display._replace(words=words, plain=preset > 0))
     made = [] if old is None else [Record(old, key, _OLD)]
     return made if new is None else [*made, Record(new, key, _NEW)]
 
 
-def _sides(node: Node, way: _Way) -> tuple[Text | None, Text | None]:
-    old = None if node.old is ABSENT else _pair(node, way._replace(side=_OLD))
-    return old, None if node.new is ABSENT else _pair(node, way._replace(side=_NEW))
+def _sides(node: Node, display: _Display) -> tuple[Text | None, Text | None]:
+    old = None if node.old is ABSENT else _pair(node, display._replace(side=_OLD))
+    return old, None if node.new is ABSENT else _pair(node, display._replace(side=_NEW))
 
 
 def _key(node: Node, below: Node) -> str:
@@ -191,22 +191,22 @@ def _map_key(kind: str, key: str) -> str:
 # --- single values --------------------------------------------------------------------------------
 
 
-def _value(kind: str, value: Any, way: _Way) -> Text:
+def _value(kind: str, value: Any, display: _Display) -> Text:
     """One value."""
     form = form_of(kind)
-    if not way.plain and (named := _by_method(kind, value)) is not None:
-        return _text(named, way, "s")
+    if not display.plain and (named := _by_method(kind, value)) is not None:
+        return _text(named, display, "s")
     if form == "pointer":
-        return NIL if value is None else Wrap("&", _value(kind[1:], value, way), "")
-    return _typed(kind, _inside(kind, form, value, way), way)
+        return NIL if value is None else Wrap("&", _value(kind[1:], value, display), "")
+    return _typed(kind, _inside(kind, form, value, display), display)
 
 
-def _inside(kind: str, form: str, value: Any, way: _Way) -> Text:
+def _inside(kind: str, form: str, value: Any, display: _Display) -> Text:
     if form == "leaf" and kind != QUANTITY:
-        return _leaf(kind, value, way)
+        return _leaf(kind, value, display)
     if form in ("list", "map") and value is None:
         return NIL
-    most, below = ((1 << way.words) >> 1) << 2, way._replace(words=max(0, way.words - 1))
+    most, below = ((1 << display.words) >> 1) << 2, display._replace(words=max(0, display.words - 1))
     list_: list[Record] = []
     for key, inner, member in _members(kind, form, value):
         if form in ("struct", "leaf") and is_zero(inner, member):
@@ -242,16 +242,16 @@ def _quantity(value: Any) -> list[tuple[str, str, Any]]:
     return [("i", "resource.int64Amount", amount), ("s", "string", text), ("Format", "string", style)]
 
 
-def _leaf(kind: str, value: Any, way: _Way) -> Text:
+def _leaf(kind: str, value: Any, display: _Display) -> Text:
     if isinstance(value, bool) or kind == "bool":
         return "true" if value else "false"
     if kind in ("int", "int32", "int64", "uint32"):
         return str(value or 0)
-    return _text(value or "", way)
+    return _text(value or "", display)
 
 
-def _text(text: str, way: _Way, prefix: str = "") -> str:
-    most = (1 << way.words) << 5
+def _text(text: str, display: _Display, prefix: str = "") -> str:
+    most = (1 << display.words) << 5
     if len(text.encode()) > most + len(ELLIPSIS):
         return f"{prefix}{_quoted(text[:most])}{ELLIPSIS}"
     return prefix + _quoted(text)

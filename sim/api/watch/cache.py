@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import chain
 
-from sim.api.store import Beaten, Change, Compacted, Item, Page, Range
+from sim.api.store import Change, Compacted, HeartbeatItem, Item, Page, Range
 from sim.api.types import Obj, WatchEvent
 from sim.api.watch.cache_watch import ENDED, UNREAD_MAX, CacheWatch
 from sim.api.watch.delivery import WAITING, Delivery
@@ -390,7 +390,7 @@ class WatchCache:
 
     def _push(self, watch: CacheWatch, change: Change) -> bool:
         span = self._dirty.get(watch)
-        is_heartbeat = type(change.item) is Beaten and not change.deleted
+        is_heartbeat = type(change.item) is HeartbeatItem and not change.deleted
         if is_heartbeat and span is None and watch.delivery is Delivery.CHANGES:
             if watch.keep(change):
                 return False

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, Protocol, cast
 
-from sim.api.store import Beaten, Change, Compacted, Page
+from sim.api.store import Change, Compacted, HeartbeatItem, Page
 from sim.api.types import Obj, WatchEvent
 from sim.api.watch.columnar_renewals import Runs, runs_of
 from sim.api.watch.delivery import WAITING, Delivery
@@ -328,7 +328,7 @@ class CacheWatch:
         Returns False if too many are pending to wait longer.
         """
         queue = self._listed()
-        if queue and type(queue[-1].item) is Beaten and queue[-1].item.key == heartbeat.item.key:
+        if queue and type(queue[-1].item) is HeartbeatItem and queue[-1].item.key == heartbeat.item.key:
             queue[-1] = heartbeat
         else:
             queue.append(heartbeat)
@@ -488,8 +488,8 @@ class CacheWatch:
         self._bookmark_us = next_us
 
     def _expect_bookmark(self) -> None:
-        told = self.delivery is Delivery.EVERYTHING and self.notify is not None
-        if told and self._bookmark_us < NEVER_US:
+        notifies = self.delivery is Delivery.EVERYTHING and self.notify is not None
+        if notifies and self._bookmark_us < NEVER_US:
             self.cache.horizon.timers.call_at(self._bookmark_us, self._bookmark_due)
 
     def _bookmark_due(self, _: Any) -> None:

@@ -23,12 +23,21 @@ class Line:
 
     item: the object, of which renewals change only the time at `path`
     owner: the owner of that time
-    listeners: callbacks of a renewal, valid while `heard` equals the token of the store's bucket
+    listeners: callbacks of a renewal, valid while `subscription` equals that of the store's bucket
     series: of the trace records of renewals that `cause` causes (`Trace.series`), 0 for none yet
     """
 
     __slots__ = (
-        "base", "cause", "created", "field", "heard", "key", "listeners", "owner", "section", "series",
+        "base",
+        "cause",
+        "created",
+        "field",
+        "key",
+        "listeners",
+        "owner",
+        "section",
+        "series",
+        "subscription",
     )  # fmt: skip
 
     def __init__(self, item: Item, path: tuple[str, str], owner: Managed) -> None:
@@ -37,7 +46,7 @@ class Line:
         self.base = item.obj
         self.section, self.field = path
         self.owner = owner
-        self.heard: object = None
+        self.subscription: object = None
         self.listeners: Sequence[Callable[[Any], None]] = ()
         self.series = self.cause = 0
 
@@ -86,7 +95,7 @@ class Renewal(Item):
         The cyclic collector does not see the `Change` of that write, so no reference cycle may lead
         through it.
         """
-        self._line.heard, self._line.listeners = None, ()
+        self._line.subscription, self._line.listeners = None, ()
 
     @property
     def item(self) -> Renewal:

@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if sys.stdout is not None:  # it may be closed at the start
                 sys.stdout.flush()  # here, where a failure can still be reported
     except (InputError, KeyboardInterrupt, OSError, BaseExceptionGroup) as error:
-        status = _told(error)
+        status = _reported(error)
         if status is None:
             raise
         return status
@@ -77,11 +77,11 @@ def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     return arguments
 
 
-def _told(error: BaseException) -> int | None:
+def _reported(error: BaseException) -> int | None:
     """Report an expected error, one line for each error of an input; returns the exit status, or None for a bug."""
     if isinstance(error, BaseExceptionGroup):
         expected = error.subgroup(lambda one: isinstance(one, InputError | KeyboardInterrupt) or _full(one))
-        return None if expected is None else _told(_first(expected))
+        return None if expected is None else _reported(_first(expected))
     if isinstance(error, BrokenPipeError):
         _drop_output()
         return EXIT_UNHEARD

@@ -162,16 +162,16 @@ def _differences(first: Record | None, second: Record | None) -> list[str]:
     """The differing values of two records of one kind, because their lines may read the same."""
     if first is None or second is None or first.kind != second.kind:
         return []
-    told = []
+    differences = []
     if first.at_us != second.at_us:
-        told.append(f"time: {first.at_us / SECOND:.6f}s and {second.at_us / SECOND:.6f}s")
+        differences.append(f"time: {first.at_us / SECOND:.6f}s and {second.at_us / SECOND:.6f}s")
     if first.cause != second.cause:
-        told.append(f"cause: event {first.cause} and {second.cause}")
+        differences.append(f"cause: event {first.cause} and {second.cause}")
     for name in dict.fromkeys([*first.values, *second.values]):
         ours, theirs = first.values.get(name), second.values.get(name)
         if ours != theirs:
-            told.append(f"{name}: {ours} and {theirs}")
-    return told
+            differences.append(f"{name}: {ours} and {theirs}")
+    return differences
 
 
 def _json(

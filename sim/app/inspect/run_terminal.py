@@ -145,12 +145,12 @@ def print_result(
     )
     console.print(f"trace sha256 {result.trace_sha256}", style="dim", highlight=False)
     if result.as_served is not None:
-        told = (
+        verdict_text = (
             Text("as it was served", "green")
             if result.as_served
             else Text("NOT as it was served", "bold red")
         )
-        console.print(told)
+        console.print(verdict_text)
     for call in result.unanswered:
         console.print(
             visible(f"the journal ends before an answer to {call}"), highlight=False, soft_wrap=True

@@ -19,7 +19,7 @@ from typing import Any
 
 from sim.api.objects import condition_status, controller_of
 from sim.api.scheme.scheme import Scheme
-from sim.api.store import Beaten, Change
+from sim.api.store import Change, HeartbeatItem
 from sim.api.types import Obj
 from sim.kernel import Kernel
 
@@ -144,7 +144,7 @@ class Chronicle:
         alike: dict[Facts, Facts] = {}  # running pods of a node have equal facts, which they share
 
         def see(change: Change) -> None:
-            if type(change.item) is Beaten and not change.deleted:
+            if type(change.item) is HeartbeatItem and not change.deleted:
                 return
             key = change.item.key
             if change.deleted:

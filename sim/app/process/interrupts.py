@@ -29,7 +29,7 @@ def exit_status(error: BaseException) -> int:
     return SIGNALLED + (error.number if isinstance(error, Ended) else signal.SIGINT)
 
 
-def heard() -> tuple[signal.Signals, ...]:
+def ending_signals() -> tuple[signal.Signals, ...]:
     """The signals that end a command and are not ignored."""
     return tuple(number for number in ENDS if signal.getsignal(number) not in (signal.SIG_IGN, None))
 
@@ -56,7 +56,7 @@ def ends_as_interrupts(by_trio: bool = False) -> Iterator[None]:
         else:
             raise Ended(number)
 
-    before = [(number, signal.signal(number, answer)) for number in heard()]
+    before = [(number, signal.signal(number, answer)) for number in ending_signals()]
     try:
         yield
     except (KeyboardInterrupt, BaseExceptionGroup) as error:

@@ -276,8 +276,8 @@ class JournalFile:
             os.pwrite(self._file, _block(msgspec.structs.replace(self._head, stop=stop)), 0)
             os.fsync(self._file)
         if lost.name:
-            told = f"the journal ends here: {why}; requests that change something are refused from now on"
-            print(visible(f"orrery: {self._path}: {told}"), file=sys.stderr, flush=True)
+            message = f"the journal ends here: {why}; requests that change something are refused from now on"
+            print(visible(f"orrery: {self._path}: {message}"), file=sys.stderr, flush=True)
 
 
 def _padded(stop: Stop) -> Stop:

@@ -34,7 +34,7 @@ from sim.app.director import Director
 from sim.app.parts.services import ADDRESSES
 from sim.app.possible import zones_of
 from sim.app.process.garbage import young_collections
-from sim.app.process.interrupts import heard
+from sim.app.process.interrupts import ending_signals
 from sim.app.serving.client_configs import ClientConfig, write_client_config
 from sim.app.serving.front import make_front, outside_us
 from sim.app.serving.identities import (
@@ -126,7 +126,7 @@ async def _main(
     )
     journal.follow(kernel.trace)
     kernel.gate.journal = journal
-    with trio.open_signal_receiver(signal.SIGINT, *heard()) as signals:
+    with trio.open_signal_receiver(signal.SIGINT, *ending_signals()) as signals:
         async with cluster:
             Director(cluster, lambda name, kind, at_us: None, zones_of(plan)).schedule(plan.steps)
             cluster.apply(*plan.objects)

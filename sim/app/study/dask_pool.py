@@ -177,8 +177,8 @@ def _outcome(future: Any, job: Job, address: str) -> Outcome:
     if isinstance(error, ImportError | AttributeError):
         raise InputError(f"a worker cannot run orrery: {error}", address, SAME)
     if error is not None:
-        told = f"{type(error).__name__}: {error}".split("\n", 1)[0]
-        return Outcome(job.key, job.seed, error=told)
+        text = f"{type(error).__name__}: {error}".split("\n", 1)[0]
+        return Outcome(job.key, job.seed, error=text)
     found = future.result(timeout=LOOK_S)
     if not found:
         raise InputError("a worker has another version of orrery", address, SAME)

@@ -155,7 +155,7 @@ def perform(job: Job) -> Outcome:
     if isinstance(found, outcome.Error):
         if isinstance(found.error, KeyboardInterrupt | SystemExit):
             raise found.error
-        return Outcome(job.key, job.seed, error=_told(found.error))
+        return Outcome(job.key, job.seed, error=_one_line(found.error))
     return outcome_of(job.key, found.unwrap())
 
 
@@ -170,7 +170,7 @@ def _unpacked(plan: bytes) -> Plan:
     return unpacked
 
 
-def _told(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     """An exception as one line; for a group, its first exception."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -52,7 +52,7 @@ class Worker:
         if FORKS:
             with _uninterrupted():
                 import_module("multiprocessing.forkserver").ensure_running()
-            with _put_off(), _without_main():
+            with _deferring_interrupts(), _without_main():
                 self.process.start()
         else:
             with _uninterrupted(), _without_main():
@@ -110,14 +110,14 @@ def _uninterrupted() -> AbstractContextManager[None]:
 
 
 @contextmanager
-def _put_off() -> Iterator[None]:
+def _deferring_interrupts() -> Iterator[None]:
     """Defer interrupts to the end of the block: a forked process has its own handling, and this
     process must not lose an interrupt.
     """
-    heard: list[int] = []
-    with _interrupts(lambda number, _: heard.append(number)):
+    deferred: list[int] = []
+    with _interrupts(lambda number, _: deferred.append(number)):
         yield
-    if heard:
+    if deferred:
         signal.raise_signal(signal.SIGINT)
 
 

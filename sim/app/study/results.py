@@ -52,17 +52,17 @@ class Results:
             if not data[whole:].startswith(_BEGINS[: len(data) - whole]):
                 raise InputError("not a line of results", str(file), "give the file of an earlier start")
 
-    def told(self, jobs: Iterable[Job]) -> str:
+    def summary(self, jobs: Iterable[Job]) -> str:
         """What the file contains for these jobs, and what else; "" if it contains nothing."""
         wanted = list(jobs)
         found, keys = self.kept(wanted), dict.fromkeys(job.key for job in wanted)
         others = sum(key not in keys for key, _ in self._done)
-        told = [f"{found} results are taken from it"] if found else []
+        parts = [f"{found} results are taken from it"] if found else []
         if others:
-            told.append(
+            parts.append(
                 f"{others} results are left alone, of another scenario, other settings or another version"
             )
-        return f"{self.file}: {'; '.join(told)}" if told else ""
+        return f"{self.file}: {'; '.join(parts)}" if parts else ""
 
     def kept(self, jobs: Iterable[Job]) -> int:
         """The number of these jobs that are done."""

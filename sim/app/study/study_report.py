@@ -140,9 +140,9 @@ def _failure(plan: Plan, study: Study, index: int, settings: Sequence[str]) -> s
     finding = study.findings[index]
     lines = [f"holds in {finding.held} of {finding.runs} seeds"]
     if finding.judged is not None and finding.judged.ok is False:
-        told = f"measured {finding.judged.measured}, wanted {finding.judged.wanted}"
+        measure = f"measured {finding.judged.measured}, wanted {finding.judged.wanted}"
         # A build server shows the first line.
-        lines.insert(0 if finding.held == finding.runs else 1, told)
+        lines.insert(0 if finding.held == finding.runs else 1, measure)
     failed = [one for one in study.outcomes if not one.error and not one.expectations[index].ok]
     for one in failed[:FAILURES_SHOWN] if finding.strict else ():
         found = one.expectations[index]

@@ -42,12 +42,12 @@ def progress(name: str, total: int, shown: bool) -> Iterator[Progress | None]:
         TextColumn("[bold]{task.description}"),
         BarColumn(24),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[rate]}"),
         TextColumn("left"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as display:
-        display.add_task(name, total=total, told="")
+        display.add_task(name, total=total, rate="")
         yield display
 
 
@@ -62,11 +62,11 @@ def followed(outcomes: Iterable[Outcome], display: Progress | None, kept: int = 
             task = display.task_ids[0]
             if done == kept:
                 started = perf_counter()
-                display.reset(task, completed=done, told="")
+                display.reset(task, completed=done, rate="")
             elif done > kept:
                 rate = (done - kept) / max(perf_counter() - started, 1e-9)
-                told = f"{rate:,.1f} seeds/s  holds in {100 * held / done:.4g}%"
-                display.update(task, advance=1, told=told)
+                rate_text = f"{rate:,.1f} seeds/s  holds in {100 * held / done:.4g}%"
+                display.update(task, advance=1, rate=rate_text)
         yield one
 
 
@@ -112,9 +112,9 @@ def _table_of(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], widt
     table.add_column(overflow="fold")
     for first, second, *others in rows:
         named = zip(columns[2:], others, strict=True)
-        told = [Text.assemble(f"{column} ", text) for column, text in named if len(text)]
+        cells = [Text.assemble(f"{column} ", text) for column, text in named if len(text)]
         table.add_row(Text(" ").join(map(Text.assemble, filter(len, (first, second)))))
-        table.add_row(Text("  ") + Text(", ").join(told))
+        table.add_row(Text("  ") + Text(", ").join(cells))
     return table
 
 

@@ -98,11 +98,11 @@ class HeartbeatNeeds:
         self.prompt = self.prompt or heartbeats is Heartbeats.PROMPT
         self.on_read = self.on_read or heartbeats is Heartbeats.ON_READ
 
-    def set_urgent(self, who: str, urgent: bool) -> bool:
+    def require_prompt(self, who: str, is_needed: bool) -> bool:
         """Note if a late handler needs heartbeats promptly; False if that is known."""
-        if urgent == (who in self.urged):
+        if is_needed == (who in self.urged):
             return False
-        if urgent:
+        if is_needed:
             self.urged[who] = None
         else:
             del self.urged[who]

@@ -14,10 +14,10 @@ Mirrors  client-go v1.25 tools/cache/{shared_informer,delta_fifo,thread_safe_sto
 Differs  handlers run at the instant at which the event arrives, and have no queues of their own;
          the end of the first sync is observed at once (upstream polls each 100 ms); index results
          are in order of arrival; if no handler needs updates of heartbeat timestamps alone
-         (`store.Beaten`), these are received late, a thousand at once; if all handlers of such
-         updates accept late delivery, they are received when the informer is read, as long as no
-         process, link or clock changes its state (`Standing`) and no handler asks for prompt
-         delivery (`urge`).
+         (`store.HeartbeatItem`), these are received late, a thousand at once; if all handlers of
+         such updates accept late delivery, they are received when the informer is read, as long as
+         no process, link or clock changes its state (`Standing`) and no handler asks for prompt
+         delivery (`deliver_promptly`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 
 from sim.api.objects import controller_of
 from sim.api.schema.resource import Resource
-from sim.api.store import Beaten, Item
+from sim.api.store import HeartbeatItem, Item
 from sim.api.types import Obj, WatchEvent
 from sim.api.watch.columnar_renewals import Runs
 from sim.api.watch.delivery import Delivery
@@ -262,7 +262,7 @@ class Informer:
 
         about: routing value (`route`); updates of objects with another value are not delivered
         `beat`: called in place of `update` for a revision that changed nothing but heartbeat
-            timestamps (`store.Beaten`); default `update`; `unmoved` ignores them
+            timestamps (`store.HeartbeatItem`); default `update`; `unmoved` ignores them
         heartbeats: when `beat` has to be called
         """
         objects = self.list()
@@ -279,9 +279,9 @@ class Informer:
             for obj in objects:
                 add(obj)
 
-    def urge(self, who: str, urgent: bool) -> None:
+    def deliver_promptly(self, who: str, is_needed: bool) -> None:
         """Request (or stop requesting) prompt delivery of heartbeats for the handler named `who`."""
-        if self._heartbeats.set_urgent(who, urgent):
+        if self._heartbeats.require_prompt(who, is_needed):
             self._tune()
 
     def _tune(self) -> None:
@@ -291,7 +291,7 @@ class Informer:
             self.delivery = delivery
             self._reflector.tune()
             if may_wait and self._heartbeats.on_read:
-                self._ctx.kernel.standing.put_off[self] = None
+                self._ctx.kernel.standing.deferred[self] = None
 
     def _hindered(self) -> None:
         """Receive each heartbeat singly while the process is paused or slow, because each one costs
@@ -406,7 +406,7 @@ class Informer:
         else:
             if news is not None:
                 news.append(item)
-            self._put(key, item, type(item) is Beaten)
+            self._put(key, item, type(item) is HeartbeatItem)
 
     def absorb(self, events: Sequence[WatchEvent]) -> None:
         """Receive events while no handler is registered: items are indexed when they are read."""
@@ -448,10 +448,10 @@ class Informer:
         for long, item in late.items():
             self._put(self._short(long), item)
 
-    def _put(self, key: str, item: Item, beaten: bool = False) -> None:
+    def _put(self, key: str, item: Item, with_new_times: bool = False) -> None:
         """Store an item and notify handlers.
 
-        `beaten`: True if nothing but heartbeat timestamps is new
+        `with_new_times`: True if nothing but heartbeat timestamps is new
         """
         items, obj, handlers = self._items, item.obj, self._handlers
         if "managedFields" in obj["metadata"]:
@@ -463,7 +463,7 @@ class Informer:
             if self.delivery is Delivery.ON_READ and not self._indexes:
                 return  # there is no handler and no index to update
             old = known.obj
-            if beaten:  # no index reads heartbeat timestamps
+            if with_new_times:  # no index reads heartbeat timestamps
                 for beat in handlers.beat.known.get(EVERYBODY) or handlers.beat.of(EVERYBODY):
                     beat(old, obj)
                 return

@@ -112,7 +112,7 @@ class LeaderElector:
         self._over: Future | None = None
         # What an acknowledged but undelivered write makes this candidate observe, used while the
         # reply is not awaited.
-        self._foretold: Observed | None = None
+        self._pending_observation: Observed | None = None
         self._before = self._lease_state  # what that write replaced
         self._attempt = Attempt(self._acquired, 0, 0, 0)
         self._pause: Pause | None = None
@@ -157,9 +157,9 @@ class LeaderElector:
     def stop(self) -> None:
         """Cancel: `run` returns soon, and releases the lease first if the options request it."""
         self._stop_cause = self._ctx.kernel.cause
-        foretold, self._foretold = self._foretold, None
-        if foretold is not None and not self._calls.over():
-            self._foretold = foretold
+        pending, self._pending_observation = self._pending_observation, None
+        if pending is not None and not self._calls.over():
+            self._pending_observation = pending
             self._calls.plan()  # the plan ends the try, and so the pause
             return
         if (pause := self._end_pause()) is not None:
@@ -321,9 +321,9 @@ class LeaderElector:
     def _wake(self, pause: Pause) -> None:
         if pause is not self._pause:
             return  # the pause ended while this process was paused
-        if self._foretold is not None and not self._calls.over():
+        if self._pending_observation is not None and not self._calls.over():
             return  # the reply is awaited after all
-        self._foretold = None
+        self._pending_observation = None
         self._pause = None
         pause.then(None)
 
@@ -361,7 +361,7 @@ class LeaderElector:
 
     def _undo(self) -> None:
         """Restore the state before the read, because the call continues with the read unanswered."""
-        self._lease_state, self._foretold = self._before, None
+        self._lease_state, self._pending_observation = self._before, None
 
     def _compose(self, held: Item, at_us: int) -> bool:
         """Do what `_read` and `_write` do, at that time of the kernel's clock."""
@@ -372,7 +372,7 @@ class LeaderElector:
         form, observed = record_of(spec), self._observed
         if observed.form != form:
             observed = Observed(spec, ctx.now_us() + at_us - ctx.kernel.now_us, form)
-        self._foretold, self._before = observed, self._lease_state
+        self._pending_observation, self._before = observed, self._lease_state
         wall_us = self._attempt.wall_us
         written = claimed(spec, self.identity, self._options.lease_duration_us, wall_us)
         self._lease_state = LeaseState(held, lease, written, wall_us)
@@ -380,11 +380,11 @@ class LeaderElector:
 
     def _renewed_at(self, item: Item, at_us: int) -> None:
         """The renewal is committed and its reply arrives at `at_us`: plan the next round now."""
-        assert self._foretold is not None
+        assert self._pending_observation is not None
         state = self._lease_state
         state.lease = item.obj
         wait_us = at_us - self._ctx.kernel.now_us
-        self._observed = Observed(state.written, self._ctx.now_us() + wait_us, self._foretold.form)
+        self._observed = Observed(state.written, self._ctx.now_us() + wait_us, self._pending_observation.form)
         self._move(HOLDING)
         self._sleep(wait_us + self._options.retry_period_us, self._renew)
 
@@ -394,7 +394,7 @@ class LeaderElector:
         return self._client.request("get", "leases", namespace, name, purpose=Purpose.ELECTION)
 
     def _read(self, reply: Reply) -> None:
-        self._foretold = None
+        self._pending_observation = None
         state = self._lease_state
         if not reply.ok:
             state.lease = None
@@ -474,9 +474,9 @@ class LeaderElector:
         return served
 
     def _wrote(self, reply: Reply) -> None:
-        foretold, self._foretold = self._foretold, None
-        if foretold is not None:  # the state before this reply
-            self._observed = foretold
+        pending, self._pending_observation = self._pending_observation, None
+        if pending is not None:  # the state before this reply
+            self._observed = pending
         if self._end_pause() is not None:
             self._move(RENEWING)
         if reply.ok:

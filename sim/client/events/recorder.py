@@ -63,7 +63,7 @@ class EventRecorder:
     def __init__(self, ctx: Context, client: Client, component: str, host: str = "") -> None:
         self._ctx = ctx
         self._client = client
-        self._calls = client.folded("events", verb="create", purpose=Purpose.EVENT)
+        self._calls = client.coalesced_calls("events", verb="create", purpose=Purpose.EVENT)
         self._source = {"component": component, "host": host} if host else {"component": component}
         self._correlator = Correlator()
         self._queue: list[tuple[Obj, int, Shape, int]] = []  # short; an empty list takes no space

@@ -4,7 +4,7 @@ Turns a call into the server's fast path for it at the instant of its arrival, a
 object into the reply, which arrives after the storage's latency and the delay of the link.
 
 Holds: delays are drawn, and the reply arrives, as for an ordinary call; if anything has changed its
-state since the call was sent (`Standing.moves`), or the fast path is closed, the call continues
+state since the call was sent (`Standing.epoch`), or the fast path is closed, the call continues
 from where it is as the ordinary call. A reply that has no effect before the next call of its caller
 (`quiet`) takes no event until the caller claims it or a state changes.
 
@@ -56,19 +56,37 @@ class Caller(Protocol):
         ...
 
 
-class FoldedCalls:
+class CoalescedCalls:
     """Calls about one object, one at a time.
 
-    asked: a request of this kind, for which a server offers its fast path (`short_way`)
-    _moves: value of `Standing.moves` when the fast path was found open
+    asked: a request of this kind, for which a server offers its fast path (`coalesced_path`)
+    _epoch: value of `Standing.epoch` when the fast path was found open
     _limit_us: timeout of the call under way
     _quiet: True if the caller does not wait for the reply
     _due: the object in an undelivered quiet reply, and the time and order of its arrival
     """
 
     __slots__ = (
-        "_asked", "_bucket", "_cause", "_channel", "_client", "_ctx", "_due", "_kernel", "_limit_us", "_lot", "_moves",
-        "_on_reply", "_quiet", "_request", "_sent_us", "_serve", "_served_us", "_standing", "_timeout_us", "_way",
+        "_asked",
+        "_bucket",
+        "_cause",
+        "_channel",
+        "_client",
+        "_ctx",
+        "_draw",
+        "_due",
+        "_epoch",
+        "_kernel",
+        "_limit_us",
+        "_on_reply",
+        "_quiet",
+        "_request",
+        "_sent_us",
+        "_serve",
+        "_served_us",
+        "_standing",
+        "_timeout_us",
+        "_way",
     )  # fmt: skip
 
     def __init__(self, ctx: Context, client: Caller, asked: Request, timeout_us: int) -> None:
@@ -77,11 +95,11 @@ class FoldedCalls:
         self._standing = ctx.kernel.standing
         self._client, self._bucket = client, client.bucket
         self._asked = asked
-        self._moves = -1
+        self._epoch = -1
         self._channel: Channel | None = None
         self._way: Any = None
         self._timeout_us = timeout_us
-        self._cause = self._limit_us = self._lot = 0
+        self._cause = self._limit_us = self._draw = 0
         self._sent_us = Virtual(0)
         self._served_us = (0, 0)
         self._quiet = False
@@ -118,7 +136,7 @@ class FoldedCalls:
         timeout_us: if other than the client's
         quiet: True if the caller does not wait for the reply before `claim`
         """
-        if self._moves != self._standing.moves and not self._is_open():
+        if self._epoch != self._standing.epoch and not self._is_open():
             return False
         if self._bucket.limits and not self._has_token():
             return False
@@ -127,8 +145,8 @@ class FoldedCalls:
         self._serve, self._request, self._on_reply, self._quiet = serve, request, on_reply, quiet
         self._cause, self._sent_us = kernel.cause, kernel.now_us
         self._limit_us = limit_us = timeout_us or self._timeout_us or NEVER_US
-        self._lot = lot = channel.out.lot(kernel.now_us, self._asked.purpose)
-        delay_us = channel.out.delay_us(lot)
+        self._draw = draw = channel.out.draw(kernel.now_us, self._asked.purpose)
+        delay_us = channel.out.delay_us(draw)
         arrive = self._arrive if delay_us < limit_us else self._call(channel).arrive
         kernel.call_at(kernel.now_us + delay_us, arrive)
         return True
@@ -143,12 +161,12 @@ class FoldedCalls:
         if ctx.state is not State.RUNNING or ctx.clock.drift_ppm or not isinstance(channel, Channel):
             return False
         server: Any = channel.servers.get(channel.target)
-        offer: Callable[[Request], Any] | None = getattr(server, "short_way", None)
+        offer: Callable[[Request], Any] | None = getattr(server, "coalesced_path", None)
         disturbed = not channel.up or channel.out.duplication
         self._way = None if offer is None or disturbed else offer(self._asked)
         if self._way is None:
             return False
-        self._channel, self._moves = channel, self._standing.moves
+        self._channel, self._epoch = channel, self._standing.epoch
         return True
 
     def _arrive(self, _: Any) -> None:
@@ -157,8 +175,8 @@ class FoldedCalls:
         # Not the cause of the state change that made the call an ordinary one.
         kernel.follow(self._cause)
         served = None
-        if self._moves == self._standing.moves:
-            self._way.lot = self._lot
+        if self._epoch == self._standing.epoch:
+            self._way.draw = self._draw
             served = self._serve(self._way)
         if served is None:
             self._call(channel).arrive(None)
@@ -166,11 +184,11 @@ class FoldedCalls:
         item, latency_us = served
         now_us = kernel.now_us
         self._served_us = now_us, now_us + latency_us
-        at_us = now_us + latency_us + channel.back.delay_us(self._lot >> 16)
+        at_us = now_us + latency_us + channel.back.delay_us(self._draw >> 16)
         if at_us - self._sent_us < self._limit_us:
             if self._quiet:
                 self._due = item, at_us, kernel.next_order()
-                self._standing.put_off[self] = None
+                self._standing.deferred[self] = None
             else:
                 kernel.call_at(at_us, self._deliver, item)
         else:
@@ -184,7 +202,7 @@ class FoldedCalls:
         due = self._due
         if due is None:
             return False
-        self._standing.put_off.pop(self, None)
+        self._standing.deferred.pop(self, None)
         if self._has_come(due):
             self._due = None
             self._end()
@@ -213,7 +231,7 @@ class FoldedCalls:
     def _deliver(self, item: Item) -> None:
         reply = Reply(200, item=item)
         self._kernel.follow(self._cause)
-        if self._moves == self._standing.moves:
+        if self._epoch == self._standing.epoch:
             on_reply = self._on_reply
             self._end()
             on_reply(reply)
@@ -235,7 +253,7 @@ class FoldedCalls:
     def _call(self, channel: Channel) -> Call:
         """The ordinary call at its present stage."""
         request = self._request()
-        request.cause, request.lot = self._cause, self._lot
+        request.cause, request.draw = self._cause, self._draw
         limit_us = self._limit_us if self._limit_us < NEVER_US else 0
         on_reply = self._client.resume(channel, request, self._on_reply, self._sent_us, limit_us)
         return Call(channel, request, on_reply, self._sent_us)

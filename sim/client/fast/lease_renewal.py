@@ -1,7 +1,7 @@
 """Lease renewals: a time in one object that its client updates for ever, one kernel event each.
 
 Turns the end of one renewal into the next one: an ordinary request after a pause or, while nothing
-changes its state (`Standing.moves`), a write by the server's fast path for leases at the instant at
+changes its state (`Standing.epoch`), a write by the server's fast path for leases at the instant at
 which that request would arrive.
 
 Holds: each renewal takes one draw of 64 bits, from which the pause before it, its delays and the
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, cast
 from sim.api.store import Item
 from sim.api.types import Reply, Request
 from sim.client.fast.coalesced_calls import Caller
-from sim.client.rest.channel import Call, Channel, HotLane
+from sim.client.rest.channel import Call, Channel, RenewalPath
 from sim.kernel import NEVER_US, Context, State
 from sim.kernel.causes import caused_by
 from sim.kernel.dice import GAMMA, MASK, mix
@@ -54,11 +54,11 @@ def shared(number: int) -> int:
 class Heartbeat:
     """The renewals of one lease; `schedule()` plans the next one, a pause of the rhythm from now.
 
-    missed: called when a renewal is due that has to be sent as an ordinary request, with `lot` as
+    missed: called when a renewal is due that has to be sent as an ordinary request, with `draw` as
         its draw
     composed: returns the request that was sent when the client's wall clock showed the given time,
         and the callback for its reply
-    lot: the draw of the planned renewal
+    draw: the draw of the planned renewal
     _sure: the server's fast path, found open; `_channel`: the connection to the server
     _out_low_us to _store_span_us: bounds of the delays and of the storage's latency at that time
     _written_us, _end_us: when the last renewal was written, and when its reply arrives
@@ -95,7 +95,7 @@ class Heartbeat:
         "_sure",
         "_written_us",
         "cause",
-        "lot",
+        "draw",
         "order",
     )  # fmt: skip
 
@@ -122,12 +122,12 @@ class Heartbeat:
         self._state = rhythm.seed
         self._written_us = self._end_us = self._sent_us = self._next_us = NOT_DUE
         self._offset_us = 0
-        self._sure: HotLane | None = None
+        self._sure: RenewalPath | None = None
         self._channel: Channel | None = None
         self._out_low_us = self._out_span_us = self._back_low_us = self._back_span_us = 0
         self._store_low_us = self._store_span_us = 0
         self._item: Item | None = None
-        self.lot = self.cause = self.order = 0
+        self.draw = self.cause = self.order = 0
 
     def __lt__(self, other: Any) -> bool:
         """A total order of renewals of one instant and one order, the same in every run."""
@@ -153,7 +153,7 @@ class Heartbeat:
             return
         self.cause = kernel.cause
         kernel.beat_at(self._plan(now_us + pause_us), self)
-        self._standing.put_off[self] = None
+        self._standing.deferred[self] = None
 
     def _ordinarily(self, sent_us: Virtual) -> None:
         """Plan the next renewal as an ordinary request."""
@@ -169,13 +169,13 @@ class Heartbeat:
         if not channel.up or out.duplication or out.loss or back.loss:
             return False
         self._channel, server = channel, cast(Any, channel.server)
-        opened: Callable[[Request, tuple[str, ...]], HotLane | None] | None = getattr(
-            server, "open_lane", None
+        opened: Callable[[Request, tuple[str, ...]], RenewalPath | None] | None = getattr(
+            server, "open_lease_path", None
         )
-        self._sure = lane = None if opened is None else opened(self._request, self._path)
-        if lane is None:
+        self._sure = lease_path = None if opened is None else opened(self._request, self._path)
+        if lease_path is None:
             return False
-        store_low_us, store_high_us = lane.latency_us
+        store_low_us, store_high_us = lease_path.latency_us
         if out.high_us + back.high_us + store_high_us >= (self._client.timeout_us or NEVER_US):
             return False
         self._offset_us = shared(ctx.wall_us() - self._kernel.now_us)
@@ -187,9 +187,9 @@ class Heartbeat:
     def _draw(self, end_us: Virtual) -> int:
         """Draw the next renewal; returns the pause before it, from the upper 32 of 64 random bits."""
         self._state = state = (self._state + GAMMA) & MASK
-        self.lot = lot = mix(state)
+        self.draw = draw = mix(state)
         period_us, bound = self._period_us, self._bound
-        return period_us + ((lot >> 32) * bound >> 32) if bound else period_us - end_us % period_us
+        return period_us + ((draw >> 32) * bound >> 32) if bound else period_us - end_us % period_us
 
     def _plan(self, sent_us: Virtual) -> Virtual:
         """Plan a renewal that is sent at `sent_us`; returns when it is written."""
@@ -197,7 +197,9 @@ class Heartbeat:
         pause_us = sent_us - self._end_us
         # Of renewals that are sent at one instant, the one with the earlier end comes first.
         self.order = sent_us << ORDER_BITS | LATER | (LATER - 1 - pause_us if pause_us < LATER else 0)
-        self._next_us = next_us = sent_us + self._out_low_us + ((self.lot & 0xFFFF) * self._out_span_us >> 16)
+        self._next_us = next_us = (
+            sent_us + self._out_low_us + ((self.draw & 0xFFFF) * self._out_span_us >> 16)
+        )
         return next_us
 
     def beat(self, at_us: Virtual) -> Virtual:
@@ -209,24 +211,24 @@ class Heartbeat:
         sure = self._sure
         item = None if sure is None else sure.beat(self._sent_us + self._offset_us, at_us)
         if item is None or sure is None:
-            self._standing.put_off.pop(self, None)
+            self._standing.deferred.pop(self, None)
             self._arrive()
             return NOT_DUE
         self._item, self._written_us = item, at_us
-        lot = self.lot
+        draw = self.draw
         self._end_us = end_us = (
             at_us
-            + self._store_low_us + ((lot >> 32 & 0xFFFF) * self._store_span_us >> 16)
-            + self._back_low_us + ((lot >> 16 & 0xFFFF) * self._back_span_us >> 16)
+            + self._store_low_us + ((draw >> 32 & 0xFFFF) * self._store_span_us >> 16)
+            + self._back_low_us + ((draw >> 16 & 0xFFFF) * self._back_span_us >> 16)
         )  # fmt: skip
         # `_draw` and `_plan` inlined, because this runs millions of times.
         self._state = state = (self._state + GAMMA) & MASK
-        self.lot = lot = mix(state)
+        self.draw = draw = mix(state)
         period_us, bound = self._period_us, self._bound
-        pause_us = period_us + ((lot >> 32) * bound >> 32) if bound else period_us - end_us % period_us
+        pause_us = period_us + ((draw >> 32) * bound >> 32) if bound else period_us - end_us % period_us
         self._sent_us = sent_us = end_us + pause_us
         self.order = sent_us << ORDER_BITS | LATER | (LATER - 1 - pause_us if pause_us < LATER else 0)
-        self._next_us = next_us = sent_us + self._out_low_us + ((lot & 0xFFFF) * self._out_span_us >> 16)
+        self._next_us = next_us = sent_us + self._out_low_us + ((draw & 0xFFFF) * self._out_span_us >> 16)
         if sure.join(self, next_us):
             self._next_us = NOT_DUE
             return NOT_DUE
@@ -238,7 +240,7 @@ class Heartbeat:
         """
         return {
             "state": self._state,
-            "lot": self.lot,
+            "draw": self.draw,
             "written": self._written_us,
             "end": self._end_us,
             "sent": self._sent_us,
@@ -262,7 +264,7 @@ class Heartbeat:
         planned_us = self._plan(end_us + self._draw(end_us))
         assert planned_us == next_us
         self._kernel.beat_at(next_us, self)
-        self._standing.put_off[self] = None
+        self._standing.deferred[self] = None
 
     # --- when a state changes ---------------------------------------------------------------------
 
@@ -289,11 +291,11 @@ class Heartbeat:
         assert item is not None and self._sure is not None
         self._item, self._next_us = None, NOT_DUE
         self._state = (self._state - GAMMA) & MASK
-        self.lot = lot = mix(self._state)
+        self.draw = draw = mix(self._state)
         # The last renewal was sent one link delay before it was written.
-        self._sent_us = written_us - self._out_low_us - ((lot & 0xFFFF) * self._out_span_us >> 16)
+        self._sent_us = written_us - self._out_low_us - ((draw & 0xFFFF) * self._out_span_us >> 16)
         call = self._call()
-        replied_us = end_us - self._back_low_us - ((lot >> 16 & 0xFFFF) * self._back_span_us >> 16)
+        replied_us = end_us - self._back_low_us - ((draw >> 16 & 0xFFFF) * self._back_span_us >> 16)
         call.server, call.commits_us = self._sure.server, (written_us, replied_us)
         self._kernel.call_as_of(written_us, end_us, call.deliver, Reply(200, item=item))
 
@@ -309,7 +311,7 @@ class Heartbeat:
         assert channel is not None
         self._kernel.follow(self.cause)
         request, on_reply = self._composed(self._sent_us + self._offset_us)
-        request.lot, request.cause = self.lot, self.cause
+        request.draw, request.cause = self.draw, self.cause
         on_reply = self._client.resume(channel, request, on_reply, self._sent_us, self._client.timeout_us)
         return Call(channel, request, on_reply, self._sent_us)
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from sim.api.store import Item
 from sim.api.types import Request
-from sim.client.fast.coalesced_calls import Caller, FoldedCalls, OnReply, Serve, no_call
+from sim.client.fast.coalesced_calls import Caller, CoalescedCalls, OnReply, Serve, no_call
 from sim.kernel import NEVER_US, Context
 from sim.units import Virtual
 
@@ -34,7 +34,7 @@ class Planned(NamedTuple):
     item: the revision that is read
     sent_us, arrives_us, replies_us, at_us: when the read is sent, arrives at the server, is
         answered, and when the reply arrives
-    read_lot, write_lot: the draws of both requests
+    read_draw, write_draw: the draws of both requests
     writes_us: when the write arrives at the server
     timeout_us: timeout of each call
     ends_us: when both calls are abandoned
@@ -48,9 +48,9 @@ class Planned(NamedTuple):
     replies_us: Virtual
     at_us: Virtual
     writes_us: Virtual
-    read_lot: int
-    write_lot: int
-    told: Callable[[Item, int], None]
+    read_draw: int
+    write_draw: int
+    written: Callable[[Item, int], None]
     undone: Callable[[], None]
     timeout_us: int
     ends_us: Virtual
@@ -60,7 +60,7 @@ class Planned(NamedTuple):
         return min(self.timeout_us, self.ends_us - sent_us)
 
 
-class Exchange(FoldedCalls):
+class Exchange(CoalescedCalls):
     """Read-modify-writes of one object, one at a time, and single coalesced calls."""
 
     __slots__ = ("_planned",)
@@ -79,7 +79,7 @@ class Exchange(FoldedCalls):
         read: Leg,
         compose: Callable[[Item, int], bool],
         write: Leg,
-        told: Callable[[Item, int], None],
+        written: Callable[[Item, int], None],
         timeout_us: int = 0,
         ends_us: Virtual = NEVER_US,
         undone: Callable[[], None] = lambda: None,
@@ -89,7 +89,7 @@ class Exchange(FoldedCalls):
 
         Returns True if it is one event.
         """
-        if self.exchange(read, compose, write, told, timeout_us, ends_us, undone):
+        if self.exchange(read, compose, write, written, timeout_us, ends_us, undone):
             return True
         limit_us = min(timeout_us or self._timeout_us or NEVER_US, ends_us - self._kernel.now_us)
         self.call(*read, limit_us if limit_us < NEVER_US else 0)
@@ -100,7 +100,7 @@ class Exchange(FoldedCalls):
         read: Leg,
         compose: Callable[[Item, int], bool],
         write: Leg,
-        told: Callable[[Item, int], None],
+        written: Callable[[Item, int], None],
         timeout_us: int = 0,
         ends_us: Virtual = NEVER_US,
         undone: Callable[[], None] = lambda: None,
@@ -114,11 +114,11 @@ class Exchange(FoldedCalls):
         ends_us: when both calls are abandoned
         undone: called if the call continues step by step before the read is answered; it restores
             what `compose` changed
-        `told`: called when the write is done, with the resulting object and the instant of the
+        `written`: called when the write is done, with the resulting object and the instant of the
             reply, which is not delivered before `claim`
         """
         kernel = self._kernel
-        if not kernel.fast.read_writes or (self._moves != self._standing.moves and not self._is_open()):
+        if not kernel.fast.read_writes or (self._epoch != self._standing.epoch and not self._is_open()):
             return False
         self.over()
         channel, way, now_us = self._channel, self._way, kernel.now_us
@@ -126,16 +126,16 @@ class Exchange(FoldedCalls):
         if not channel.out.steady or not channel.back.steady:
             return False
         purpose = self._asked.purpose
-        lot = way.lot = channel.out.lot(now_us, purpose)
+        draw = way.draw = channel.out.draw(now_us, purpose)
         served = read[0](way)
         if served is None or not way.guards(served[0]):
             return False
-        arrives_us = now_us + channel.out.delay_us(lot)
+        arrives_us = now_us + channel.out.delay_us(draw)
         replies_us = arrives_us + served[1]
-        at_us = replies_us + channel.back.delay_us(lot >> 16)
-        write_lot = channel.out.lot(at_us, purpose)
+        at_us = replies_us + channel.back.delay_us(draw >> 16)
+        write_draw = channel.out.draw(at_us, purpose)
         writes_us, timeout_us = (
-            at_us + channel.out.delay_us(write_lot),
+            at_us + channel.out.delay_us(write_draw),
             timeout_us or self._timeout_us or NEVER_US,
         )
         if at_us - now_us >= timeout_us or writes_us >= min(at_us + timeout_us, ends_us):
@@ -146,18 +146,18 @@ class Exchange(FoldedCalls):
         if bucket.limits and not bucket.take_both(local_us, local_us + at_us - now_us, self):
             return False
         self._planned = planned = Planned(
-            read, write, served[0], now_us, arrives_us, replies_us, at_us, writes_us, lot, write_lot, told, undone,
+            read, write, served[0], now_us, arrives_us, replies_us, at_us, writes_us, draw, write_draw, written, undone,
             timeout_us, ends_us,
         )  # fmt: skip
         self._cause = kernel.cause
         way.guard(served[0], self)
         kernel.call_as_of(at_us, writes_us, self._commit, planned)
-        self._standing.put_off[self] = None
+        self._standing.deferred[self] = None
         return True
 
-    def _begin(self, leg: Leg, sent_us: Virtual, lot: int, quiet: bool, planned: Planned) -> None:
+    def _begin(self, leg: Leg, sent_us: Virtual, draw: int, quiet: bool, planned: Planned) -> None:
         self._serve, self._request, self._on_reply = leg
-        self._sent_us, self._lot, self._quiet = sent_us, lot, quiet
+        self._sent_us, self._draw, self._quiet = sent_us, draw, quiet
         self._limit_us = planned.limit_us(sent_us)
 
     def _take_off(self) -> Planned | None:
@@ -165,7 +165,7 @@ class Exchange(FoldedCalls):
         planned, self._planned = self._planned, None
         if planned is not None:
             self._way.unguard(planned.item, self)
-            self._standing.put_off.pop(self, None)
+            self._standing.deferred.pop(self, None)
             if self._bucket.pending is not None and self._bucket.pending[1] is self:
                 later_us, _ = self._bucket.pending
                 self._bucket.pending = None
@@ -177,12 +177,12 @@ class Exchange(FoldedCalls):
         if planned is not self._planned:
             return  # the call continued step by step
         self._take_off()
-        self._begin(planned.write, planned.at_us, planned.write_lot, True, planned)
+        self._begin(planned.write, planned.at_us, planned.write_draw, True, planned)
         self._arrive(None)
         if self._due is not None:
             self._serve = no_call
             self._kernel.follow(self._cause)
-            planned.told(self._due[0], self._due[1])
+            planned.written(self._due[0], self._due[1])
 
     def plan(self) -> None:
         """A state changes: continue step by step with ordinary calls."""
@@ -192,12 +192,12 @@ class Exchange(FoldedCalls):
             super().plan()
         elif kernel.now_us < planned.at_us:
             planned.undone()
-            self._begin(planned.read, planned.sent_us, planned.read_lot, False, planned)
+            self._begin(planned.read, planned.sent_us, planned.read_draw, False, planned)
             if kernel.now_us < planned.arrives_us:
                 kernel.call_as_of(planned.sent_us, planned.arrives_us, self._arrive)
             else:
                 self._served_us = planned.arrives_us, planned.replies_us
                 kernel.call_as_of(planned.arrives_us, planned.at_us, self._deliver, planned.item)
         else:
-            self._begin(planned.write, planned.at_us, planned.write_lot, False, planned)
+            self._begin(planned.write, planned.at_us, planned.write_draw, False, planned)
             kernel.call_as_of(planned.at_us, planned.writes_us, self._arrive)

@@ -49,7 +49,7 @@ class Prompt(Protocol):
     stopped_us: Virtual
 
 
-class HotLane(Protocol):
+class RenewalPath(Protocol):
     """An API server's fast path for one object in which one client updates a time again and again.
 
     server: the server that offers it
@@ -138,21 +138,21 @@ class Channel:
         """Send a request now; `on_reply` is called when its reply arrives."""
         kernel = self.ctx.kernel
         now_us = kernel.now_us
-        out, lot = self.out, request.lot
-        if not lot:
-            lot = request.lot = out.lot(now_us, request.purpose)
-        if out.duplication and out.duplicates(lot):
+        out, draw = self.out, request.draw
+        if not draw:
+            draw = request.draw = out.draw(now_us, request.purpose)
+        if out.duplication and out.duplicates(draw):
             self._send_twice(request, on_reply)
             return
-        kernel.call_at(now_us + out.delay_us(lot), Call(self, request, on_reply, now_us).arrive)
+        kernel.call_at(now_us + out.delay_us(draw), Call(self, request, on_reply, now_us).arrive)
 
     def _send_twice(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
         kernel, out, copies = self.ctx.kernel, self.out, Copies()
         at_us = now_us = kernel.now_us
-        lot = out.lot(now_us, request.purpose | COPY)
-        second = msgspec.structs.replace(request, cause=out.duplicated_by or request.cause, lot=lot)
+        draw = out.draw(now_us, request.purpose | COPY)
+        second = msgspec.structs.replace(request, cause=out.duplicated_by or request.cause, draw=draw)
         for each in (request, second):
-            at_us += out.delay_us(each.lot)
+            at_us += out.delay_us(each.draw)
             kernel.call_at(at_us, Call(self, each, on_reply, now_us, copies=copies).arrive)
 
     def open(self, source: Watch, from_us: Virtual) -> ChannelWatch:
@@ -209,7 +209,7 @@ class Channel:
         for call in self.served:
             if call.on_reply is on_reply:
                 kernel = self.ctx.kernel
-                kernel.call_at(kernel.now_us + self.out.delay_us(self.out.lot(kernel.now_us)), call.cancel)
+                kernel.call_at(kernel.now_us + self.out.delay_us(self.out.draw(kernel.now_us)), call.cancel)
 
     def _give_up(self, since_us: Virtual) -> None:
         if since_us in (self.cut_since_us, self._frozen_since_us):
@@ -281,7 +281,7 @@ class Call(msgspec.Struct, eq=False):
             now_us = kernel.now_us
             sent_us = now_us + served[1]
             self.server, self.commits_us = server, (now_us, sent_us)
-            kernel.call_at(sent_us + channel.back.delay_us(self.request.lot >> 16), self.deliver, served[0])
+            kernel.call_at(sent_us + channel.back.delay_us(self.request.draw >> 16), self.deliver, served[0])
         elif channel.server is None:
             self.respond(Reply(0, lost=REFUSED))
         else:
@@ -315,7 +315,7 @@ class Call(msgspec.Struct, eq=False):
         self.closed = True
         channel = self.channel
         kernel = channel.ctx.kernel
-        at_us = kernel.now_us + channel.back.delay_us(self.request.lot >> 16)
+        at_us = kernel.now_us + channel.back.delay_us(self.request.draw >> 16)
         if reply.watch is not None:
             reply = msgspec.structs.replace(reply, watch=channel.open(reply.watch, at_us))
         kernel.call_at(at_us, self.deliver, reply)
@@ -375,14 +375,14 @@ class Call(msgspec.Struct, eq=False):
         if request.verb in ("get", "list", "watch"):
             request.cause = kernel.cause or request.cause
         if reset and what is None:
-            there_us = channel.out.delay_us(request.lot)
-            back_us = channel.back.delay_us(request.lot >> 16)
+            there_us = channel.out.delay_us(request.draw)
+            back_us = channel.back.delay_us(request.draw >> 16)
             kernel.call_at(kernel.now_us + there_us + back_us, self.deliver, Reply(0, lost=RESET))
             return
         if what is None:
-            delay_us = channel.out.delay_us(request.lot)
+            delay_us = channel.out.delay_us(request.draw)
         else:
-            delay_us = channel.back.delay_us(request.lot >> 16)
+            delay_us = channel.back.delay_us(request.draw >> 16)
         kernel.call_at(kernel.now_us + delay_us, step, what)
 
     def _lose(self, _: Any) -> None:

@@ -20,11 +20,11 @@ from sim.kernel import Rule
 CUTS = "cut nodes"  # the network rule shared by all nodes that are cut off
 SLOW_DISK: Final = "slow-disk"
 # How a node fails -> the aspect of the node, and its value.
-Way = Literal[
+Mode = Literal[
     "power-loss", "shutdown", "hang", "network-cut", "agent-crash", "runtime-failure", "runtime-hang", "slow-disk",
     "pod-network-failure", "instance-stopped", "instance-deleted",
 ]  # fmt: skip
-WAYS: dict[Way, tuple[AspectName, Any]] = {
+WAYS: dict[Mode, tuple[AspectName, Any]] = {
     "power-loss": ("power", True),
     "shutdown": ("shutdown", True),
     "hang": ("pause", True),
@@ -42,7 +42,7 @@ class Fail(Strict):
     """The parameters of `fail`."""
 
     nodes: NodesField
-    how: Annotated[Way, Meta(description="How the nodes fail.")]
+    how: Annotated[Mode, Meta(description="How the nodes fail.")]
     by: Annotated[
         str | UnsetType,
         Meta(description="With `slow-disk`: the additional time of each operation of the container runtime."),
@@ -54,7 +54,7 @@ class FailNodes(Imposed):
     """These nodes fail.  by_us: the delay of a slow disk"""
 
     nodes: tuple[str, ...]
-    how: Way
+    how: Mode
     by_us: int = 0
     picked: ClassVar[str] = "nodes"
 
@@ -64,7 +64,7 @@ class FailNodes(Imposed):
             fail_node(stage.faults, step, node, self.how, self.by_us)
 
 
-def fail_node(faults: Ledger, step: str, node: str, how: Way, by_us: int = 0) -> None:
+def fail_node(faults: Ledger, step: str, node: str, how: Mode, by_us: int = 0) -> None:
     """One node fails in one of `WAYS`, or its disk becomes slow."""
     if how == SLOW_DISK:
         faults.impose(step, node, "runtime-delay", by_us)

@@ -13,8 +13,8 @@ from sim.faults.shared.kinds import Action, Fault, Stage
 from sim.faults.shared.parameters import NodesField, Strict
 from sim.faults.shared.wording import first_names
 
-Way = Literal["write", "spoil", "remove"]
-WAYS: tuple[Way, ...] = ("write", "spoil", "remove")
+Mode = Literal["write", "spoil", "remove"]
+WAYS: tuple[Mode, ...] = ("write", "spoil", "remove")
 
 
 class Manifest(Strict):
@@ -38,7 +38,7 @@ class ChangeManifest(Action):
     """A file of a static pod changes on these nodes."""
 
     nodes: tuple[str, ...]
-    how: Way
+    how: Mode
     file: str
     manifest: dict[str, Any] | None = None
     untraced: ClassVar[tuple[str, ...]] = ("manifest",)

@@ -14,13 +14,13 @@ from sim.faults.shared.parameters import Strict
 from sim.units import format_duration
 
 STORAGE = "storage"
-Way = Literal["pause", "lost-quorum", "slow"]
+Mode = Literal["pause", "lost-quorum", "slow"]
 
 
 class Storage(Strict):
     """The parameters of `storage`."""
 
-    how: Annotated[Way, Meta(description="How the storage fails.")]
+    how: Annotated[Mode, Meta(description="How the storage fails.")]
     by: Annotated[
         str | UnsetType, Meta(description="With `slow`: the additional time of each operation.")
     ] = UNSET
@@ -30,7 +30,7 @@ class Storage(Strict):
 class StorageFault(Imposed):
     """The storage fails."""
 
-    how: Way
+    how: Mode
     by_us: int
 
     def impose(self, stage: Stage, step: str) -> None:

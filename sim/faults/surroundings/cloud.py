@@ -16,7 +16,7 @@ CLOUD = "cloud"  # the target; the simulated cloud reads its values from the led
 OUTAGE: Final = "outage"
 CALL: Final = "call"
 QUOTA: Final = "quota"
-Way = Literal["outage", "slow", "quota"]
+Mode = Literal["outage", "slow", "quota"]
 # What the cloud offers, as its interface in actors.controllers names it.
 SERVICES = ("instances", "load-balancers", "routes")
 Service = Literal["instances", "load-balancers", "routes"]
@@ -25,7 +25,7 @@ Service = Literal["instances", "load-balancers", "routes"]
 class Cloud(Strict):
     """The parameters of `cloud`."""
 
-    how: Annotated[Way, Meta(description="How the cloud fails.")]
+    how: Annotated[Mode, Meta(description="How the cloud fails.")]
     by: Annotated[str | UnsetType, Meta(description="With `slow`: the additional time of each request.")] = (
         UNSET
     )
@@ -43,7 +43,7 @@ class Cloud(Strict):
 class CloudFault(Imposed):
     """of: the services that fail, None: all"""
 
-    how: Way
+    how: Mode
     by_us: int
     of: tuple[str, ...] | None = None
     limit: int | None = None
@@ -51,7 +51,7 @@ class CloudFault(Imposed):
     def impose(self, stage: Stage, step: str) -> None:
         """The cloud fails."""
         services = self.of or SERVICES
-        values: dict[Way, tuple[AspectName, Any]] = {
+        values: dict[Mode, tuple[AspectName, Any]] = {
             "outage": (OUTAGE, services),
             "slow": (CALL, (services, self.by_us)),
             "quota": (QUOTA, self.limit),

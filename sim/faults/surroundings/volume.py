@@ -12,7 +12,7 @@ from sim.faults.shared.kinds import Ends, Fault, Imposed, Stage, Undo
 from sim.faults.shared.parameters import Nodes, Strict
 from sim.units import SECOND
 
-Way = Literal["full"]
+Mode = Literal["full"]
 NO_SPACE = "write error: No space left on device"
 
 
@@ -20,7 +20,7 @@ class Volume(Strict):
     """The parameters of `volume`."""
 
     claim: Annotated[str, Meta(description="The name of the claim.")]
-    how: Annotated[Way, Meta(description="What is wrong with it.")]
+    how: Annotated[Mode, Meta(description="What is wrong with it.")]
     namespace: Annotated[str, Meta(description="Of the claim.")] = "default"
     programs: Annotated[
         Literal["end", "not-ready"],
@@ -43,7 +43,7 @@ class VolumeFails(Imposed):
     """
 
     claim: str
-    how: Way
+    how: Mode
     nodes: tuple[str, ...]
     exit_code: int | None
     after_us: int

@@ -18,15 +18,15 @@ TARGET_PREFIX = "webhook/"
 DOWN: Final = "webhook-down"
 SLOW: Final = "webhook-slow"
 DENY: Final = "webhook-deny"
-Way = Literal["down", "slow", "deny"]
-ASPECT_OF: Mapping[Way, AspectName] = {"down": DOWN, "slow": SLOW, "deny": DENY}
+Mode = Literal["down", "slow", "deny"]
+ASPECT_OF: Mapping[Mode, AspectName] = {"down": DOWN, "slow": SLOW, "deny": DENY}
 
 
 class Webhook(Strict):
     """The parameters of `webhook`."""
 
     name: Annotated[str, Meta(description="The name of the webhook in its configuration.")]
-    how: Annotated[Way, Meta(description="How the webhook fails.")]
+    how: Annotated[Mode, Meta(description="How the webhook fails.")]
     by: Annotated[str | UnsetType, Meta(description="With `slow`: the additional time of each answer.")] = (
         UNSET
     )
@@ -37,7 +37,7 @@ class WebhookFault(Imposed):
     """name: of the webhook."""
 
     name: str
-    how: Way
+    how: Mode
     by_us: int
 
     def impose(self, stage: Stage, step: str) -> None:

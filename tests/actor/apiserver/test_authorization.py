@@ -265,9 +265,9 @@ def test_node_reads_the_volumes_and_attachments_of_its_pods() -> None:
 def test_change_of_a_role_ends_what_fast_paths_rely_on() -> None:
     async def main() -> None:
         async with authorized("RBAC") as made:
-            before = made.kernel.standing.moves
+            before = made.kernel.standing.epoch
             grant(made, ["get"], ["pods"])
-            assert made.kernel.standing.moves == before + 2
+            assert made.kernel.standing.epoch == before + 2
 
     trio.run(main)
 
@@ -298,7 +298,7 @@ def test_fast_path_needs_the_rights_of_all_requests_that_it_replaces(
                 binding = named("ClusterRoleBinding", "b", version, roleRef=reference, subjects=[subject])
                 ask(made, "create", "clusterroles", group=RBAC, user=ADMIN, body=role)
                 ask(made, "create", "clusterrolebindings", group=RBAC, user=ADMIN, body=binding)
-                way = made.server.short_way(request("get", resource, name=name, user=ALICE))
+                way = made.server.coalesced_path(request("get", resource, name=name, user=ALICE))
                 assert (way is None) is (missing is not None)
 
     trio.run(main)

@@ -128,15 +128,15 @@ async def test_terminating_server_renews_no_lease_by_fast_paths() -> None:
         held = lease("l", renewTime=format_micro_time(SECOND))
         body: Any = (await at.ask("create", "leases", body=held)).obj
         asked = request("update", "leases", "default", "l", body=body)
-        lane = at.server.lane(asked, ("spec", "renewTime"))
-        assert lane is not None
+        lease_path = at.server.lease_path(asked, ("spec", "renewTime"))
+        assert lease_path is not None
         spec = {"renewTime": format_micro_time(2 * SECOND)}
         await at.ask("update", "leases", name="l", body={**body, "spec": spec})
         await watched(at)
         at.supervisor["apiserver-0"].terminate()
         await at.run(DELAY_S * SECOND - SECOND)
-        assert lane.write(3 * SECOND) is not None
+        assert lease_path.write(3 * SECOND) is not None
         await at.run(SECOND)
-        assert lane.write(4 * SECOND) is None
-        assert lane.beat(4 * SECOND, at.kernel.now_us) is None
+        assert lease_path.write(4 * SECOND) is None
+        assert lease_path.beat(4 * SECOND, at.kernel.now_us) is None
         assert at.server.serve(request("get", "leases", "default", "l")) is None

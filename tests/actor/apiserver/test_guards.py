@@ -67,8 +67,8 @@ class Server:
     @property
     def followed(self) -> int:
         """How many requests write templates have served."""
-        plans = self.plane.server.plans
-        return 0 if plans is None else plans.followed
+        templates = self.plane.server.templates
+        return 0 if templates is None else templates.followed
 
     def stored(self, key: str) -> Obj:
         """An object in its stored form."""

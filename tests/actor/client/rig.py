@@ -30,8 +30,8 @@ class Tap:
     def running(self) -> bool:
         return bool(self._server.running)
 
-    def open_lane(self, request: Request, path: tuple[str, ...]) -> Any:
-        return self._server.open_lane(request, path)
+    def open_lease_path(self, request: Request, path: tuple[str, ...]) -> Any:
+        return self._server.open_lease_path(request, path)
 
     def handle(self, request: Request, respond: Callable[[Reply], None]) -> None:
         self.asked.append((self.kernel.now_us, request))

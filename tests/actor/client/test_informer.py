@@ -113,15 +113,15 @@ async def test_heartbeat_updates_call_only_interested_handlers_and_precede_other
         r.actor("reader", main)
         await r.run(5)
         key, steps = SCHEME.key("leases", "default", "a"), r.kernel.steps
-        beaten = []
+        with_new_times = []
         for _ in range(3):
             held = store.get(key)
             assert held is not None
             item = store.beat(held, {**held.obj, "metadata": {**held.obj["metadata"]}}, held.managed)
-            assert item is not None and item.base == int(stored(r)["default/a"]) - 1 - len(beaten)
-            beaten.append(("beat", str(item.rev)))
+            assert item is not None and item.base == int(stored(r)["default/a"]) - 1 - len(with_new_times)
+            with_new_times.append(("beat", str(item.rev)))
         await r.run(1)
-        assert log == (beaten if cares else [])
+        assert log == (with_new_times if cares else [])
         # to the server's watch, and from there
         assert r.kernel.steps - steps == (2 if cares else 0)
         body = {"metadata": {"labels": {"x": "y"}}}
@@ -129,7 +129,7 @@ async def test_heartbeat_updates_call_only_interested_handlers_and_precede_other
         assert (await r.plane.ask("patch", "leases", name="a", body=body, content_type=kind)).ok
         await r.run(1)
         changed = [("update", stored(r)["default/a"])]
-        assert log == ([*beaten, *changed] if cares else changed)
+        assert log == ([*with_new_times, *changed] if cares else changed)
         assert informers[0].objects["default/a"]["metadata"]["labels"] == {"x": "y"}
 
 
@@ -161,15 +161,15 @@ async def test_late_heartbeat_handler_is_called_before_a_read_or_at_once_if_urge
     async with rig() as r:
         informer = await told_of_beats(r, log, Heartbeats.ON_READ)
         if how == "urged":
-            informer.urge("test", True)
+            informer.deliver_promptly("test", True)
         for told in range(1, 3):
-            beaten = beat(r, "a")
+            with_new_times = beat(r, "a")
             if how == "moved":
                 r.kernel.standing.moved()
             await r.run(1)
             assert len(log) == told - (how == "calm")
-            assert informer.objects["default/a"]["metadata"]["resourceVersion"] == log[-1] == beaten
-        informer.urge("test", False)
+            assert informer.objects["default/a"]["metadata"]["resourceVersion"] == log[-1] == with_new_times
+        informer.deliver_promptly("test", False)
         beat(r, "a")
         await r.run(1)
         assert len(log) == 2  # it is calm again
@@ -179,13 +179,13 @@ async def test_urged_only_heartbeat_handler_is_called_only_while_urged() -> None
     log: list[str] = []
     async with rig() as r:
         informer = await told_of_beats(r, log, Heartbeats.IF_URGED)
-        for urgent in (False, True, False):
-            informer.urge("test", urgent)
+        for is_needed in (False, True, False):
+            informer.deliver_promptly("test", is_needed)
             r.kernel.standing.moved()
             log.clear()
-            beaten = beat(r, "a")
+            with_new_times = beat(r, "a")
             await r.run(1)
-            assert log[-1:] == [beaten] * urgent  # after what was kept back before
+            assert log[-1:] == [with_new_times] * is_needed  # after what was kept back before
 
 
 async def test_last_of_several_unread_heartbeats_of_one_object_is_kept() -> None:

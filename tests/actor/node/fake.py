@@ -59,7 +59,7 @@ class FakeBeat:
         self.missed = missed
         self.rhythm = rhythm
         self.dice = Dice(rhythm.seed)
-        self.lot = 0
+        self.draw = 0
 
     def taken(self) -> None:
         """The fast path has written nothing."""
@@ -69,7 +69,7 @@ class FakeBeat:
         self.ctx.call_later_us(pause_us, lambda _: self.missed())
 
 
-class FakeFolded:
+class FakeCoalescedCalls:
     """The calls of a client of a server without fast paths."""
 
     read_us = NEVER_US
@@ -279,10 +279,10 @@ class FakeClient:
     def heartbeat(self, *what: Any) -> FakeBeat:
         return FakeBeat(self.ctx, *what[-3:-1])
 
-    def folded(self, *what: Any, purpose: int = 0) -> FakeFolded:
-        return FakeFolded(self)
+    def coalesced_calls(self, *what: Any, purpose: int = 0) -> FakeCoalescedCalls:
+        return FakeCoalescedCalls(self)
 
-    exchanges = folded
+    exchanges = coalesced_calls
 
 
 class FakeClients:

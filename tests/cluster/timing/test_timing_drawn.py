@@ -15,7 +15,7 @@ import pytest
 from sim.units import SECOND
 from tests.cluster.fixed import FixedPhases, seconds
 from tests.cluster.seen import pods_on
-from tests.cluster.timing.test_timing_further import UNREACHABLE, NodeLog
+from tests.cluster.timing.test_timing_node_faults import UNREACHABLE, NodeLog
 from tests.cluster.timing.test_timing_zones import PASS_S, Zones, gaps, manager
 
 UNTIL_S = 420

@@ -14,7 +14,7 @@ from sim.scenario.plan.plan import ClusterPlan
 from sim.units import SECOND, format_micro_time, format_time
 from tests.cluster.fixed import FixedPhases
 from tests.cluster.timing.api.test_timing_api import PATCH
-from tests.cluster.timing.test_timing_further import NodeLog
+from tests.cluster.timing.test_timing_node_faults import NodeLog
 from tests.cluster.timing.test_timing_zones import manager
 
 PASS = 5.01

@@ -163,7 +163,7 @@ class Files:
             return None
         return file
 
-    def told(self, status: int) -> int:
+    def report_failures(self, status: int) -> int:
         """Report failures; returns their exit status, or `status` if there were none."""
         for failure in self._failed:
             tell(failure)

@@ -198,7 +198,7 @@ def run_once(
         print(json.dumps({**with_causes(result.to_json(), failed), "notes": notes_of(plan), **more}))
     else:
         print_result(plan, result, report, arguments.trace, failed, difference)
-    return files.told(EXIT_OK if result.ok else EXIT_FAILED)
+    return files.report_failures(EXIT_OK if result.ok else EXIT_FAILED)
 
 
 @contextmanager
@@ -229,7 +229,7 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
     report = report_of(arguments, f"{plan.name}-seeds")
     results, pool = Results(arguments.resume), pool_of(arguments)
     jobs = list(jobs_of(plan, first, arguments.seeds))
-    tell(results.told(jobs))
+    tell(results.summary(jobs))
     started = perf_counter()
     with progress(plan.name, arguments.seeds, not (arguments.json or arguments.quiet)) as display:
         outcomes, stopped, why = gathered(followed(results.perform(jobs, pool), display, results.kept(jobs)))
@@ -246,5 +246,5 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
     if stopped:
         tell(why)
         tell(stopped_early(arguments.resume))
-        return files.told(stopped)
-    return files.told(EXIT_OK if study.ok else EXIT_FAILED)
+        return files.report_failures(stopped)
+    return files.report_failures(EXIT_OK if study.ok else EXIT_FAILED)

@@ -85,7 +85,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     jobs = list(jobs_of_points(points, arguments.seed, arguments.seeds))
     report = report_of(arguments, f"{points[0].plan.name}-sweep")
     results, pool = Results(arguments.resume), pool_of(arguments)
-    tell(results.told(jobs))
+    tell(results.summary(jobs))
     name = points[0].plan.name
     started = perf_counter()
     with progress(f"{name}: sweep", len(jobs), not (arguments.json or arguments.quiet)) as display:
@@ -105,5 +105,5 @@ def _sweep(arguments: argparse.Namespace) -> int:
     if stopped:
         tell(why)
         tell(stopped_early(arguments.resume))
-        return files.told(stopped)
-    return files.told(EXIT_FAILED if any(study.errors for study in sweep.studies) else EXIT_OK)
+        return files.report_failures(stopped)
+    return files.report_failures(EXIT_FAILED if any(study.errors for study in sweep.studies) else EXIT_OK)

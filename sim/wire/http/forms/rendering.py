@@ -374,15 +374,15 @@ def warning_headers(texts: Iterable[str]) -> list[str]:
     Quirk: a text that a header cannot hold is dropped; the bound is checked before a warning, not
     after it.
     """
-    told = [text for text in dict.fromkeys(texts) if text and not _CONTROL.search(text)]
-    if sum(map(len, told)) > WARNED_MAX:
-        left, told, whole_ones = WARNED_MAX, [], told
+    kept_texts = [text for text in dict.fromkeys(texts) if text and not _CONTROL.search(text)]
+    if sum(map(len, kept_texts)) > WARNED_MAX:
+        left, kept_texts, whole_ones = WARNED_MAX, [], kept_texts
         for text in whole_ones:
             if left <= 0:
                 break
-            told.append(text[:WARNING_MAX])
-            left -= len(told[-1])
-    quoted = [_ESCAPED.sub(r"\\\g<0>", text) for text in told]
+            kept_texts.append(text[:WARNING_MAX])
+            left -= len(kept_texts[-1])
+    quoted = [_ESCAPED.sub(r"\\\g<0>", text) for text in kept_texts]
     return [f'299 - "{text}"' for text in quoted]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.storage.memory import BEATEN_MAX, MemoryStore
-from sim.api.store import Beaten, Item
+from actors.storage.memory import HEARTBEAT_ITEMS_MAX, MemoryStore
+from sim.api.store import HeartbeatItem, Item
 
 KEY = "//nodes//n"
 
@@ -23,10 +23,10 @@ def test_heartbeat_revision_reads_the_same_once_superseded() -> None:
     store = MemoryStore(lambda: 7)
     item: Any = store.put(KEY, node("a"), 0)
     texts, items = [], []
-    for number in range(BEATEN_MAX + 3):
+    for number in range(HEARTBEAT_ITEMS_MAX + 3):
         assert isinstance(item, Item)
         item = store.beat(item, node(str(number)), ())
-        assert type(item) is Beaten
+        assert type(item) is HeartbeatItem
         texts.append(repr(item.obj))
         items.append(item)
     assert items[0].obj is not items[0].obj  # it is built

@@ -109,13 +109,13 @@ def test_the_cause_of_a_key_is_the_first_one_once_a_worker_has_begun() -> None:
     # of what is found at the start the latest write is the cause
     for cause in (3, 5, 4):
         add("a", cause)
-    queue.blame("a", 6)
-    queue.blame("a", 5)
-    queue.blame("none", 9)
+    queue.add_cause("a", 6)
+    queue.add_cause("a", 5)
+    queue.add_cause("none", 9)
     take(queue)
     add("b", 3)
     add("b", 5)
-    queue.blame("b", 9)
+    queue.add_cause("b", 9)
     take(queue)
     add("c", 3)
     add("c", 2, anew=True)

@@ -3,7 +3,7 @@
 from typing import get_args
 
 from sim.faults import ASPECTS, FAULTS
-from sim.faults.machines.fail import SLOW_DISK, WAYS, Way
+from sim.faults.machines.fail import SLOW_DISK, WAYS, Mode
 from sim.faults.shared.ledger import AspectName
 
 
@@ -16,4 +16,4 @@ def test_aspects_of_one_name_are_one_aspect() -> None:
 
 
 def test_ways_to_fail_are_those_of_the_type() -> None:
-    assert sorted(get_args(Way)) == sorted([*WAYS, SLOW_DISK])
+    assert sorted(get_args(Mode)) == sorted([*WAYS, SLOW_DISK])

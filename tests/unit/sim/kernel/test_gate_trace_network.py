@@ -126,7 +126,7 @@ def test_a_one_way_cut_leaves_the_other_direction() -> None:
 def test_delays_of_a_link_depend_on_its_names_and_the_instant_only() -> None:
     def draws(instants: list[int]) -> dict[int, int]:
         link = Kernel(4).network.link("a", "b")
-        return {at_us: link.delay_us(link.lot(at_us)) for at_us in instants}
+        return {at_us: link.delay_us(link.draw(at_us)) for at_us in instants}
 
     instants = list(range(1000, 1200))
     assert draws(instants) == draws(instants[::-1])
@@ -136,14 +136,14 @@ def test_delays_of_a_link_depend_on_its_names_and_the_instant_only() -> None:
 
 def test_a_lot_depends_on_what_the_request_is_for() -> None:
     link = Kernel(4).network.link("a", "b")
-    assert len({link.lot(7, purpose) for purpose in Purpose}) == len(Purpose)
+    assert len({link.draw(7, purpose) for purpose in Purpose}) == len(Purpose)
 
 
 def test_loss_shows_as_retransmission() -> None:
     network = Kernel(4).network
     network.impose(Rule("bad", None, None, loss=0.5))
     link = network.link("a", "b")
-    assert max(link.delay_us(link.lot(at_us)) for at_us in range(50)) > 200_000
+    assert max(link.delay_us(link.draw(at_us)) for at_us in range(50)) > 200_000
 
 
 def test_a_share_of_requests_arrives_twice_while_the_rule_is_in_force() -> None:
@@ -151,10 +151,10 @@ def test_a_share_of_requests_arrives_twice_while_the_rule_is_in_force() -> None:
     link = network.link("a", "b")
     rule = Rule("twice", frozenset({"a"}), None, duplication=0.3, both_ways=False)
     network.impose(rule)
-    assert 250 <= sum(link.duplicates(link.lot(at_us)) for at_us in range(1000)) <= 350
+    assert 250 <= sum(link.duplicates(link.draw(at_us)) for at_us in range(1000)) <= 350
     assert network.link("b", "a").duplication == 0
     network.lift("twice")
-    assert not any(link.duplicates(link.lot(at_us)) for at_us in range(100))
+    assert not any(link.duplicates(link.draw(at_us)) for at_us in range(100))
 
 
 def test_link_listener_is_called_before_and_after_a_cut() -> None:

@@ -30,7 +30,7 @@ class Disruption(Enum):
 def disrupted(pod: Obj, by: Disruption, now: str) -> Obj:
     """The pod with the condition; the same object if it has it already."""
     reason, message = by.value
-    told = {
+    disruption = {
         "type": "DisruptionTarget",
         "status": "True",
         "reason": reason,
@@ -38,7 +38,7 @@ def disrupted(pod: Obj, by: Disruption, now: str) -> Obj:
         "lastProbeTime": None,
         "lastTransitionTime": now,
     }
-    return with_condition(pod, told)
+    return with_condition(pod, disruption)
 
 
 def failed(pod: Obj) -> Obj:

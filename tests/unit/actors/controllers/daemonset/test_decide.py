@@ -8,15 +8,14 @@ from typing import Any, cast
 import pytest
 
 from actors.controllers.daemonset.decide import (
+    NodeFit,
     View,
     count_status,
     is_status_stale,
     pods_by_node,
     rolling_limits,
-    should_run,
     target_node,
     template_generation,
-    tolerations_of,
     with_counts,
 )
 from sim.api.types import Obj
@@ -73,7 +72,7 @@ def node(name: str = "n", taints: Sequence[Obj] = (), **labels: str) -> Obj:
 
 
 def fit(made: Obj, onto: Obj) -> tuple[bool, bool]:
-    return should_run(made, tolerations_of(made, N), onto)
+    return NodeFit(made, N).fresh(onto)
 
 
 def required(*terms: Obj) -> Obj:

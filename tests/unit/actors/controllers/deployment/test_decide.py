@@ -156,7 +156,7 @@ def test_rollout_progresses_by_new_pods_and_completes_with_the_last() -> None:
 
 
 @pytest.mark.parametrize(
-    ("was", "moves"),
+    ("was", "progresses"),
     [
         ({"replicas": 3, "updatedReplicas": 1, "readyReplicas": 2, "availableReplicas": 2}, False),
         (
@@ -171,11 +171,11 @@ def test_rollout_progresses_by_new_pods_and_completes_with_the_last() -> None:
         ({"replicas": 3, "updatedReplicas": 1, "readyReplicas": 2, "availableReplicas": 1}, True),
     ],
 )
-def test_any_of_four_counts_is_progress_of_a_rollout(was: Obj, moves: bool) -> None:
+def test_any_of_four_counts_is_progress_of_a_rollout(was: Obj, progresses: bool) -> None:
     conditions = [progressing("FoundNewReplicaSet")]
     d = with_status(deployment(2), **was, conditions=conditions)
     shown = progress_of(d, [rs("a", 2, 2), rs("bb", 1)], rs("bb", 1))
-    assert shown == (UPDATED if moves else ("True", "FoundNewReplicaSet", ""))
+    assert shown == (UPDATED if progresses else ("True", "FoundNewReplicaSet", ""))
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from actors.controllers.service.decide import (
+    changes_traffic,
     hosts,
-    moves_traffic,
     needs_cleanup,
     needs_update,
     wants_balancer,
@@ -78,7 +78,7 @@ def test_ready_nodes_that_are_not_excluded_get_traffic() -> None:
 
 
 def test_node_moves_traffic_by_readiness_labels_and_cordon_only() -> None:
-    assert moves_traffic(node("a"), node("a", "False"))
-    assert moves_traffic(node("a"), node("a", labels={"x": "y"}))
-    assert moves_traffic(node("a"), node("a", unschedulable=True))
-    assert not moves_traffic(node("a"), node("a", taints=[{"key": "k", "effect": "NoSchedule"}]))
+    assert changes_traffic(node("a"), node("a", "False"))
+    assert changes_traffic(node("a"), node("a", labels={"x": "y"}))
+    assert changes_traffic(node("a"), node("a", unschedulable=True))
+    assert not changes_traffic(node("a"), node("a", taints=[{"key": "k", "effect": "NoSchedule"}]))

@@ -120,13 +120,13 @@ def test_only_heartbeats_differ_is_false_after_any_other_change() -> None:
     machine, options = Machine(NodeSpec("n")), parse_node_agent({})
     old, _ = status_of(machine, options, fixed_status(machine, options, ["1.1.1.1"]), {}, Health(), "t1")
     first, *others = old["conditions"]
-    beaten = {**first, "lastHeartbeatTime": "t2"}
-    assert only_heartbeats_differ(old, {**old, "conditions": [beaten, *others]})
+    with_new_times = {**first, "lastHeartbeatTime": "t2"}
+    assert only_heartbeats_differ(old, {**old, "conditions": [with_new_times, *others]})
     for conditions in (
-        [{**beaten, "status": "Odd"}, *others],
-        [*others, beaten],
+        [{**with_new_times, "status": "Odd"}, *others],
+        [*others, with_new_times],
         others,
-        [first, *others, beaten],
+        [first, *others, with_new_times],
     ):
         assert not only_heartbeats_differ(old, {**old, "conditions": conditions})
     assert not only_heartbeats_differ(old, {**old, "phase": "odd"})

@@ -44,9 +44,9 @@ def test_a_window_that_grew_shrinks_when_its_newest_quarter_spans_too_long() -> 
 
 
 @given(st.lists(st.tuples(st.integers(0, 90), st.integers(0, 70))))
-def test_a_ring_shows_what_a_list_would(moves: list[tuple[int, int]]) -> None:
+def test_a_ring_shows_what_a_list_would(steps: list[tuple[int, int]]) -> None:
     ring, known, rev = Ring(), list[Change](), 0
-    for more, gone in moves:
+    for more, gone in steps:
         piece = [change(rev + n, rev + n) for n in range(more)]
         rev += more
         known += piece

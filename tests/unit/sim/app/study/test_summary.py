@@ -197,7 +197,7 @@ def test_only_the_beginning_of_a_result_is_cut_off_a_files_end(tmp_path: Path, t
             Results(file)
         assert file.read_text() == text
     else:
-        assert Results(file).told(jobs(1)) == "" and file.read_text() == text
+        assert Results(file).summary(jobs(1)) == "" and file.read_text() == text
         list(Results(file).perform(jobs(1), CountingPool()))
         assert msgspec.json.decode(file.read_bytes(), type=Outcome).seed == 0
 
@@ -207,11 +207,11 @@ def test_progress_goes_by_the_runs_of_this_start(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("sim.app.study.terminal.perf_counter", lambda: float(next(clock)))
     console = Console(file=StringIO(), force_terminal=True)
     with Progress(console=console, auto_refresh=False) as display:
-        display.add_task("x", total=12, told="")
+        display.add_task("x", total=12, rate="")
         told = []
         for _ in followed([Outcome("k", seed) for seed in range(12)], display, kept=9):
             (task,) = display.tasks
-            told.append((task.completed, task.fields["told"]))
+            told.append((task.completed, task.fields["rate"]))
     assert told[8:11] == [(9, ""), (10, "1.0 seeds/s  holds in 100%"), (11, "1.0 seeds/s  holds in 100%")]
 
 
@@ -235,10 +235,10 @@ def test_full_disk_is_reported_with_the_files_name(tmp_path: Path) -> None:
 
 def test_results_of_a_changed_scenario_are_reported(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
-    assert Results(file).told(jobs(4)) == ""
+    assert Results(file).summary(jobs(4)) == ""
     list(Results(file).perform(jobs(4), CountingPool()))  # of which one broke
-    assert Results(file).told(jobs(9)) == f"{file}: 3 results are taken from it"
-    assert Results(file).told(jobs(2, "changed")) == (
+    assert Results(file).summary(jobs(9)) == f"{file}: 3 results are taken from it"
+    assert Results(file).summary(jobs(2, "changed")) == (
         f"{file}: 4 results are left alone, of another scenario, other settings or another version"
     )
 

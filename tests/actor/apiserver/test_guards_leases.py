@@ -26,7 +26,7 @@ class Leases(Server):
     def create(self) -> None:
         """Create the lease and renew it three times."""
         body = lease("n", holderIdentity="n", renewTime="2026-01-01T00:00:00.000000Z")
-        self.plane.server.lane(self.renewal(), RENEWAL)
+        self.plane.server.lease_path(self.renewal(), RENEWAL)
         self.ask(request("create", "leases", "default", body=body, user=NODE, manager="node"))
         for second in (1, 2, 3):
             self.renew(second)
@@ -48,7 +48,7 @@ class Leases(Server):
 
     def is_open(self, asked: Request | None = None, path: tuple[str, ...] = RENEWAL) -> bool:
         """True if the server's fast path is open for such a request."""
-        return self.plane.server.open_lane(asked or self.renewal(), path) is not None
+        return self.plane.server.open_lease_path(asked or self.renewal(), path) is not None
 
 
 def replace_request(asked: Request, **more: Any) -> Request:
@@ -64,9 +64,9 @@ def bound(server: Leases) -> bool:
 
 
 def restarted(server: Leases) -> bool:
-    lane = server.plane.server.lanes[server.plane.server.scheme.key("leases", "default", "n")]
+    lease_path = server.plane.server.lease_paths[server.plane.server.scheme.key("leases", "default", "n")]
     server.plane.supervisor[server.plane.server.name].crash()
-    return lane.is_open(server.renewal())
+    return lease_path.is_open(server.renewal())
 
 
 def paused(server: Leases) -> bool:
@@ -146,17 +146,17 @@ def test_lease_fast_path_is_closed_while_its_client_does_not_own_the_time(name: 
         async with plane(options=OPTIONS) as p:
             server = Leases(p)
             server.create()
-            lane = p.server.lanes[p.server.scheme.key("leases", "default", "n")]
-            item = lane.last
+            lease_path = p.server.lease_paths[p.server.scheme.key("leases", "default", "n")]
+            item = lease_path.last
             assert item is not None
             owner = item.managed[0]
             members = {name: getattr(owner, name) for name in OWNER_MEMBERS} | OWNERS[name]
-            lane.line = None
+            lease_path.line = None
             assert server.is_open()
-            lane.last = Item(item.key, item.obj, item.rev, item.created, (Managed(**members),))
-            lane.line = None
+            lease_path.last = Item(item.key, item.obj, item.rev, item.created, (Managed(**members),))
+            lease_path.line = None
             assert not server.is_open()
-            assert lane.renew(1_767_225_609_000_000) is None  # 2026-01-01T00:00:09Z
+            assert lease_path.renew(1_767_225_609_000_000) is None  # 2026-01-01T00:00:09Z
 
     trio.run(main)
 
@@ -166,15 +166,15 @@ def test_lease_fast_path_does_not_write_a_time_that_is_stored_already() -> None:
         async with plane(options=OPTIONS) as p:
             server = Leases(p)
             server.create()
-            lane = p.server.lanes[p.server.scheme.key("leases", "default", "n")]
+            lease_path = p.server.lease_paths[p.server.scheme.key("leases", "default", "n")]
             server.renew(4)
             value_us = 1_767_225_605_000_000  # 2026-01-01T00:00:05Z
-            assert lane.renew(value_us) is not None
-            assert lane.renew(value_us) is None
+            assert lease_path.renew(value_us) is not None
+            assert lease_path.renew(value_us) is None
             server.patch({"metadata": {"labels": {"a": "b"}}}, user=NODE, manager="node")
-            lane.line = None
-            assert lane.renew(value_us) is None
+            lease_path.line = None
+            assert lease_path.renew(value_us) is None
             server.patch({"metadata": {"labels": {"a": "c"}}})
-            assert lane.last is None and lane.renew(value_us + 1) is None
+            assert lease_path.last is None and lease_path.renew(value_us + 1) is None
 
     trio.run(main)

@@ -33,7 +33,7 @@ class Renewer:
         self.plane = plane
         self.way = way
         self.known: dict[str, Any] | None = None
-        self.lane: Any = None
+        self.lease_path: Any = None
         self.fast = 0
 
     def request(self, obj: dict[str, Any]) -> Request:
@@ -47,10 +47,10 @@ class Renewer:
             return
         new = {**self.known, "spec": {**self.known["spec"], "renewTime": text}}
         server = self.plane.server
-        if self.way == "lane" and server.running:
-            if self.lane is None or self.lane.server is not server.ctx:
-                self.lane = _Bound(server, self.request(new))
-            item = self.lane.lane.write(parse_time(text))
+        if self.way == "lease_path" and server.running:
+            if self.lease_path is None or self.lease_path.server is not server.ctx:
+                self.lease_path = _Bound(server, self.request(new))
+            item = self.lease_path.lease_path.write(parse_time(text))
             if item is not None:
                 self.fast += 1
                 self.known = item.obj
@@ -73,7 +73,7 @@ class Renewer:
 class _Bound:
     def __init__(self, server: ApiServer, request: Request) -> None:
         self.server = server.ctx
-        self.lane = server.lane(request, ("spec", "renewTime"))
+        self.lease_path = server.lease_path(request, ("spec", "renewTime"))
 
 
 async def history(steps: list[tuple[str, int]], way: str) -> tuple[list[Any], int]:
@@ -116,13 +116,13 @@ def run(steps: list[tuple[str, int]], way: str) -> tuple[list[Any], int]:
 @given(STEPS)
 def test_lease_fast_path_has_no_observable_effect(steps: list[tuple[str, int]]) -> None:
     plain, _ = run(steps, "plain")
-    assert run(steps, "lane")[0] == plain
+    assert run(steps, "lease_path")[0] == plain
     assert run(steps, "update")[0] == plain
 
 
 def test_all_steady_renewals_take_the_fast_path() -> None:
     random = Random(1)
     steps = [("renew", random.randrange(1_000_000, 3_000_000)) for _ in range(20)]
-    _, fast = run(steps, "lane")
+    _, fast = run(steps, "lease_path")
     # The first write creates, and the second one is the first that the fast path's server serves.
     assert fast == 18

@@ -411,8 +411,8 @@ async def test_nodes_that_are_exempt_from_disruption_do_not_count_but_are_tainte
         assert all(10 <= gap <= 10.1 for gap in gaps(seconds(cluster.seen.no_execute)))
 
 
-@pytest.mark.parametrize(("rate", "moves"), [("1", False), ("0.9", True)])
-async def test_rate_of_exactly_one_does_not_return_after_a_stop(rate: str, moves: bool) -> None:
+@pytest.mark.parametrize(("rate", "recovers"), [("1", False), ("0.9", True)])
+async def test_rate_of_exactly_one_does_not_return_after_a_stop(rate: str, recovers: bool) -> None:
     """Upstream's limiter of "never" calls itself one of 1/s, so that nothing seems to change."""
     async with FixedPhases({"": 20}, manager(node_eviction_rate=rate)) as cluster:
         zones = Zones(cluster)
@@ -424,7 +424,7 @@ async def test_rate_of_exactly_one_does_not_return_after_a_stop(rate: str, moves
             cluster.heal_node(node)
         await cluster.run_until("300s")
         assert zones.told[-1][2] == "Normal"
-        assert len(cluster.seen.no_execute) == (6 if moves else 0)
+        assert len(cluster.seen.no_execute) == (6 if recovers else 0)
 
 
 async def test_16_many_pods_hold_up_the_finding_of_their_nodes() -> None:

@@ -17,8 +17,8 @@ from sim.api.types import Obj
 from sim.units import SECOND, format_time
 from tests.cluster.fixed import FixedPhases
 from tests.cluster.seen import pods_on, pods_with
-from tests.cluster.timing.test_timing_edges import MERGE, label, waiting
-from tests.cluster.timing.test_timing_further import NOT_READY, UNREACHABLE, NodeLog
+from tests.cluster.timing.test_timing_node_faults import NOT_READY, UNREACHABLE, NodeLog
+from tests.cluster.timing.test_timing_waiting_nodes import MERGE, label, waiting
 from tests.cluster.timing.test_timing_zones import Zones, gaps, manager, taints
 
 LARGE_FROM_5 = {"large_cluster_size_threshold": "5", "secondary_node_eviction_rate": "0.05"}

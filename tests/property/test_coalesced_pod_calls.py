@@ -41,7 +41,7 @@ class AtOnce(dict[Any, None]):
 
 
 async def history(
-    chosen: Steps, times_us: list[int], fast: FastPaths, put_off: bool = True
+    chosen: Steps, times_us: list[int], fast: FastPaths, deferred: bool = True
 ) -> tuple[str, list[int], int, int]:
     """The hash of the trace, when pods and events were written, requests by templates, kernel
     events.
@@ -54,13 +54,13 @@ async def history(
 
         cluster.observe(see, ["pods", "events"])
         await cluster.run_until(APPLY_US)
-        if not put_off:
-            cluster.kernel.standing.put_off = AtOnce()
+        if not deferred:
+            cluster.kernel.standing.deferred = AtOnce()
         cluster.apply(DEPLOYMENT)
         await disturb(cluster, chosen, times_us)
         await cluster.run_until(END_US)
         servers = cluster.api_servers.values()
-        followed = sum(server.plans.followed for server in servers if server.plans is not None)
+        followed = sum(server.templates.followed for server in servers if server.templates is not None)
         return cluster.kernel.trace.sha256(), seen, followed, cluster.kernel.steps
 
 
@@ -73,9 +73,9 @@ def test_an_agent_with_tokens_reads_and_writes_without_requests() -> None:
 
 
 def test_a_reply_that_changes_nothing_is_no_kernel_event() -> None:
-    told, put_off = (trio.run(history, [], [], FAST, each) for each in (False, True))
-    assert told[0] == put_off[0]
-    assert told[3] - put_off[3] >= 6
+    told, deferred = (trio.run(history, [], [], FAST, each) for each in (False, True))
+    assert told[0] == deferred[0]
+    assert told[3] - deferred[3] >= 6
 
 
 @settings(max_examples=15, deadline=None)

@@ -14,7 +14,7 @@ from sim.api.types import Obj
 from sim.units import SECOND
 from tests.cluster.fixed import FixedPhases, seconds
 from tests.cluster.seen import pods_with
-from tests.cluster.timing.test_timing_further import events
+from tests.cluster.timing.test_timing_node_faults import events
 from tests.cluster.timing.test_timing_zones import manager
 
 MERGE = "application/merge-patch+json"

@@ -20,7 +20,7 @@ from sim.app.plain_plan import plain_nodes
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from tests.cluster.seen import Seen, pods_with
-from tests.cluster.timing.test_timing_edges import MERGE
+from tests.cluster.timing.test_timing_waiting_nodes import MERGE
 
 UNTIL_S = 1200
 # A DELETE waits for the tokens of the client by which taints and pods' statuses are written too.

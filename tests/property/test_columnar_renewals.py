@@ -11,7 +11,7 @@ from unittest.mock import patch
 import trio
 from hypothesis import given, settings
 
-from actors.apiserver.fast import lease_updates as lane
+from actors.apiserver.fast import lease_updates as lease_path
 from actors.controllers.nodelifecycle.decide import Health, Turns
 from actors.controllers.nodelifecycle.renewal_columns import Columns
 from actors.storage.columns.renewals import Beats
@@ -34,7 +34,7 @@ STEPS = steps(len(TIMES_US) - 1, [*FAULTS, *LEASES, *LEASES, *LEASES])
 @contextmanager
 def crowd(size: int) -> Iterator[None]:
     """Let so many leases of one server be renewed in columns."""
-    with patch.object(lane, "CROWD", size):
+    with patch.object(lease_path, "CROWD", size):
         yield
 
 

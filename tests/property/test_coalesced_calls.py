@@ -7,7 +7,7 @@ from dataclasses import replace
 import trio
 from hypothesis import given, settings
 
-from sim.api.store import Beaten, Change
+from sim.api.store import Change, HeartbeatItem
 from sim.app.cluster import Cluster
 from sim.kernel.fast import FAST, FastPaths
 from sim.units import SECOND
@@ -29,7 +29,7 @@ class Reports:
         self.leaders_us: list[int] = []
 
     def see(self, change: Change) -> None:
-        if type(change.item) is Beaten:
+        if type(change.item) is HeartbeatItem:
             self.times_us.append(change.at_us)
 
     def see_leader(self, change: Change) -> None:
