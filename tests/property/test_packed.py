@@ -93,7 +93,8 @@ def test_what_is_built_is_what_was_packed(objects: list[dict[str, Any]], togethe
         packer.pack(part)
     for rev, (obj, item) in enumerate(zip(objects, items, strict=True), 1):
         assert (item.key, item.rev, item.created, item.cause) == (KEY, rev, rev, 10 * rev)
-        assert type(item) is YoungItem or obj["metadata"]["name"] == "web.1"
+        if type(item) is not YoungItem:
+            assert obj["metadata"]["name"] == "web.1"
         assert exact(item.obj) == exact(obj)
         for section in ("metadata", "status", "involvedObject", "source"):
             part = obj.get(section)

@@ -174,7 +174,8 @@ async def test_an_object_changed_by_another_is_seen_and_kept(how: str) -> None:
         await r.run(12)
         # The client's own manager changes the lease: the fast path closes, and opens after the next
         # write.
-        assert len(beater.missed) > 1 or how == "same manager"
+        if len(beater.missed) <= 1:
+            assert how == "same manager"
         beater.obj = (await r.plane.ask("get", "leases", name="n")).obj
         assert beater.obj["metadata"]["labels"] == {"by": "other"}
         if how == "same manager":

@@ -153,7 +153,8 @@ async def test_container_pass_waits_for_runtime_and_fails_without_answer(
         node.hang_runtime()
         await kernel.run_until(healed * SECOND)
         node.heal_runtime()
-        assert node.machine.pods or removed == healed
+        if not node.machine.pods:
+            assert removed == healed
         await kernel.run_until(removed * SECOND)
         assert not node.machine.pods
         late = "rpc error: code = DeadlineExceeded desc = context deadline exceeded"

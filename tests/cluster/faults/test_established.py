@@ -327,7 +327,8 @@ async def test_quota_limits_the_number_of_pods_in_any_order(hard: Obj) -> None:
     for whole in (plan(*objects), replace(plan(), established=())):
         async with Cluster(whole, seed=1) as cluster:
             await cluster.run_for(0)
-            assert whole.established == () or cluster.counts()["running"] == 5
+            if whole.established != ():
+                assert cluster.counts()["running"] == 5
             if not whole.established:
                 cluster.apply(quota)
                 await cluster.run_for("1m")

@@ -96,7 +96,8 @@ async def test_51_an_object_with_a_finalizer_is_marked_and_goes_when_the_last_is
         assert marked is not None
         assert parse_time(marked["metadata"]["deletionTimestamp"]) == deleted_us // SECOND * SECOND
         assert marked["metadata"]["generation"] == made["metadata"]["generation"] + 1
-        assert not answer or answer.get("status") != "Failure"
+        if answer:
+            assert answer.get("status") != "Failure"
 
         more = {"metadata": {"finalizers": [*FINALIZERS, "example.com/g"]}}
         refused = cluster.request("patch", "deployments", "default", "web", body=more, content_type=PATCH)

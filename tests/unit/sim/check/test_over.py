@@ -31,7 +31,8 @@ def test_what_never_happened_is_later_than_everything() -> None:
     for what, ok in (("p90", True), ("p99", False), ("max", False), ("mean", False)):
         found = judge(parse_over({what: "<= 1000s"}, timed=True), groups, missing=2, held=98)
         assert found.ok is ok, what
-        assert ok or found.measured == f"{what} never"
+        if not ok:
+            assert found.measured == f"{what} never"
 
 
 def test_a_share_of_the_runs_may_be_asked_for_in_percent() -> None:

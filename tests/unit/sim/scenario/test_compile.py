@@ -244,7 +244,8 @@ def test_window_that_never_opens_or_closes_is_rejected(folder: Path, window: str
     )
     with pytest.raises(InputError) if says else nullcontext() as caught:
         plan_of(folder, text)
-    assert caught is None or says in str(caught.value)
+    if caught is not None:
+        assert says in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +268,8 @@ def test_time_outside_of_the_window_is_rejected(folder: Path, window: str, says:
     )
     with pytest.raises(InputError) if says else nullcontext() as caught:
         plan_of(folder, text)
-    assert caught is None or says in str(caught.value)
+    if caught is not None:
+        assert says in str(caught.value)
 
 
 def test_patch_of_unknown_fields_is_rejected(folder: Path) -> None:
