@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import _lru_cache_wrapper, lru_cache
-from typing import TypeVar
-from weakref import WeakMethod
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 WEIGHT_MAX = 8 << 20  # about as many bytes of memory, of objects that stay remembered
 VALUE_WEIGHT = 64  # of one value of a text: about the size of a Python string, with its entry
@@ -23,8 +23,7 @@ R = TypeVar("R")
 
 
 _clear_calls: list[Callable[[], object]] = []
-# Those of one cluster, which end with it.
-_weak_calls: set[WeakMethod[Callable[[], object]]] = set()
+_tables: WeakSet[Any] = WeakSet()  # those of one cluster, which end with it
 _weight = 0
 
 
@@ -33,9 +32,9 @@ def register(clear: Callable[[], object]) -> None:
     _clear_calls.append(clear)
 
 
-def register_while_used(clear: Callable[[], object]) -> None:
-    """Let a table be emptied with the others, by this method of it, as long as it exists."""
-    _weak_calls.add(WeakMethod(clear, _weak_calls.discard))
+def register_while_used(table: Any) -> None:
+    """Let a table be emptied with the others, by its method `clear`, as long as it exists."""
+    _tables.add(table)
 
 
 def cached(entries_max: int, typed: bool = False) -> Callable[[Callable[..., R]], _lru_cache_wrapper[R]]:
@@ -57,6 +56,5 @@ def take_in(text: bytes | bytearray) -> None:
         _weight = 0
         for clear in _clear_calls:
             clear()
-        for found in tuple(_weak_calls):  # in any order: one table does not depend on another
-            if (method := found()) is not None:
-                method()
+        for table in tuple(_tables):  # in any order: one table does not depend on another
+            table.clear()

@@ -28,7 +28,7 @@ class IdentityMemo(Generic[T]):
 
     def __init__(self) -> None:
         self._entries: dict[tuple[int, ...], tuple[tuple[Any, ...], T]] = {}
-        remembered.register_while_used(self.clear)
+        remembered.register_while_used(self)
 
     def clear(self) -> None:
         """Drop all results."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from weakref import ref
 
 import pytest
@@ -64,3 +66,9 @@ def test_interned_trees_are_bounded_by_their_keys_too(monkeypatch: pytest.Monkey
         field_sets.intern({name: field_sets.intern({f"f:{turn}": field_sets.LEAF}) for name in order})
         held = sum(map(len, field_sets._trees)) + sum(map(len, field_sets._trees.values()))
         assert held <= 2 * 100
+
+
+def test_process_with_tables_ends_without_a_word() -> None:
+    program = "from sim.api.kinds.core.pod import validation; import sim.app.imports.dump"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
