@@ -114,3 +114,18 @@ def test_update_of_addresses_alone_concerns_no_owner() -> None:
     assert not pod_changed(before, after)
     assert pod_changed(before, pod("p", ready_s=None))
     assert pod_changed(before, pod("p", deletionTimestamp="2026-01-01T00:00:00Z"))
+
+
+@pytest.mark.parametrize(
+    ("cheap", "dear"), [("0", "2147483647"), ("-2147483648", "0"), ("2147483648", "1"), ("-2147483647", "-1")]
+)
+def test_deletion_cost_reaches_to_the_borders_of_int32(cheap: str, dear: str) -> None:
+    lower, higher = (pod(name, annotations={COST: cost}) for name, cost in (("b", cheap), ("a", dear)))
+    assert choose_victims([higher, lower], 1, {}, COST, NOW_US) == [lower]
+
+
+def test_deletion_cost_beyond_int32_counts_as_zero() -> None:
+    beyond, negative = (pod(name, annotations={COST: c}) for name, c in (("b", "-2147483649"), ("a", "-1")))
+    assert choose_victims([beyond, negative], 1, {}, COST, NOW_US) == [negative]
+    too_much, one = (pod(name, annotations={COST: c}) for name, c in (("b", "2147483648"), ("a", "1")))
+    assert choose_victims([one, too_much], 1, {}, COST, NOW_US) == [too_much]

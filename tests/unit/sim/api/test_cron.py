@@ -90,3 +90,14 @@ def test_what_is_no_schedule_is_refused_in_the_parsers_words(text: str, error: s
 def test_unknown_zone_is_refused():
     with pytest.raises(ScheduleError, match="unknown time zone Moon/Base"):
         zone_of("Moon/Base")
+
+
+@pytest.mark.parametrize(
+    ("minutes", "expected"),
+    [("10-20/5", [10, 15, 20]), ("50/5", [50, 55]), ("*/30", [0, 30]), ("7", [7])],
+)
+def test_step_of_a_range_ends_with_the_range_and_of_a_number_with_the_hour(
+    minutes: str, expected: list[int]
+) -> None:
+    found = due(f"{minutes} 5 * * *", "2026-01-01T00:00:00Z", len(expected))
+    assert [int(text[14:16]) for text in found] == expected

@@ -14,6 +14,7 @@ from actors.controllers.nodelifecycle.decide import (
     not_ready_pod,
     observe,
     only_reported,
+    same,
     silent_status,
     taints_patch,
     with_taints,
@@ -178,3 +179,16 @@ def test_compact_node_is_recognized_by_its_revision() -> None:
     assert not only_reported(health, node("3", "t2"))  # more may have changed
     health.timed = True
     assert not only_reported(health, node("1", "t0"))
+
+
+def test_revisions_of_a_node_are_compared_and_not_objects() -> None:
+    def revision(number: str) -> dict[str, Any]:
+        return {"metadata": {"resourceVersion": number}}
+
+    one = revision("1")
+    assert same(None, None)
+    assert same(one, one)
+    assert same(one, revision("1"))
+    assert not same(one, revision("2"))
+    assert not same(one, None)
+    assert not same(None, one)

@@ -74,6 +74,19 @@ def test_page_of_levels_has_upstreams_columns() -> None:
     )
 
 
+def test_level_is_idle_while_nothing_waits_or_runs() -> None:
+    (busy, _) = state().levels
+    empty = QueueSet(1, LEVEL.queuing)
+    cases = (
+        LevelState(LEVEL, tuple(empty.states()), (), 0),
+        LevelState(LEVEL, busy.queues, (), 0),
+        LevelState(LEVEL, tuple(empty.states()), (1,), 1),
+    )
+    page = debug_page("dump_priority_levels", {}, FairnessState(cases, {}, {}, {}, {}), 0)
+    assert page is not None
+    assert [line.split(",")[2].strip() for line in page.splitlines()[1:]] == ["true", "false", "false"]
+
+
 def test_page_of_queues_has_a_row_for_each_queue() -> None:
     page = debug_page("dump_queues", {}, state(), 0)
     assert page is not None
