@@ -18,12 +18,13 @@ MAXIMA = {
     "classes over 20 attributes": 11,
     "classes over 20 attributes without a reason": 3,
     "open cases of enums": 0,
-    "identifiers of the dialect": 115,
+    "identifiers of the dialect": 0,
+    "participles as names": 2_616,
     "modules that match tolerations": 1,
     "modules that match affinity terms": 1,
     "modules that classify QoS": 1,
     "assignments of kernel.cause": 8,
-    "lines of source": 163_500,  # in hundreds; 156,000 are wanted
+    "lines of source": 163_200,  # in hundreds; 156,000 are wanted
 }
 
 

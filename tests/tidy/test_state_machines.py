@@ -60,8 +60,8 @@ def test_table_reaches_each_state(module: str) -> None:
         state = waiting.pop()
         if state not in reached:
             reached.add(state)
-            waiting += table.epoch[state]
-    assert reached == set(type(table.start)) == set(table.epoch)
+            waiting += table.successors[state]
+    assert reached == set(type(table.start)) == set(table.successors)
 
 
 def test_move_outside_of_the_table_is_refused() -> None:

@@ -37,6 +37,8 @@ from sim.api.kinds.common.volumes.binding import (
 )
 from sim.api.objects import annotations_of, key_of, name_of, phase_of, split_key, uid_of, with_metadata
 from sim.api.types import Obj
+from sim.client import WorkQueue
+from sim.kernel.causes import caused_by
 from sim.options.features.gates import HONOR_RECLAIM, RETROACTIVE_CLASS, enabled
 from sim.units import SECOND
 
@@ -114,11 +116,16 @@ class Binder:
 
     def _resync(self, _: object) -> None:
         self._resyncs = False
-        for claim in self._store.claims.listed():
-            self._claim_queue.add(key_of(claim))
-        for volume in self._store.volumes.listed():
-            self._volume_queue.add(key_of(volume))
+        self._queue_all(self._store.claims, self._claim_queue)
+        self._queue_all(self._store.volumes, self._volume_queue)
         self._resync_later()
+
+    def _queue_all(self, objects: Known, queue: WorkQueue) -> None:
+        """Queue each object because of its own last change, not of the one that began the resyncs."""
+        for obj in objects.listed():
+            key = key_of(obj)
+            with caused_by(self._ctx.kernel, objects.cause(key)):
+                queue.add(key)
 
     # --- claims -----------------------------------------------------------------------------------
 

@@ -60,6 +60,11 @@ class Known:
             return [*self._informer.list()]
         return [self.get(key_of(obj)) or obj for obj in self._informer.list()]
 
+    def cause(self, key: str) -> int:
+        """The trace record of the latest change of an object; 0 if unknown."""
+        item = self._informer.item(key)
+        return item.cause if item is not None else 0
+
     def ended(self, key: str) -> Obj | None:
         """The last state of an object that has ended; the next call gives None."""
         return self._ended.pop(key, None)

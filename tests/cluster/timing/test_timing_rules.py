@@ -278,9 +278,9 @@ async def test_preemptor_waits_for_its_victims_grace_and_keeps_the_node() -> Non
     """A pod without priority that is created in between does not get the room."""
     async with FixedPhases({"": 1}, profile=STUBBORN, capacity={"cpu": "2"}) as cluster:
         times = PodTimes(cluster)
-        cluster.apply(priority_class(cluster, "is_needed", 1000), pod("a"), pod("b"))
+        cluster.apply(priority_class(cluster, "urgent", 1000), pod("a"), pod("b"))
         await cluster.run_until("40s")
-        cluster.apply(pod("u", priority="is_needed"))
+        cluster.apply(pod("u", priority="urgent"))
         await cluster.run_until("45s")
         (marked_us,) = cluster.seen.deleted["node-0"]
         assert marked_us <= 41 * SECOND
@@ -302,10 +302,10 @@ async def test_preemptor_on_a_failed_node_preempts_elsewhere_after_the_detection
     """
     async with FixedPhases({"": 2}, profile=STUBBORN, capacity={"cpu": "1"}) as cluster:
         cluster.apply(
-            priority_class(cluster, "is_needed", 1000), pod("a", node="node-0"), pod("b", node="node-1")
+            priority_class(cluster, "urgent", 1000), pod("a", node="node-0"), pod("b", node="node-1")
         )
         await cluster.run_until("60s")
-        cluster.apply(pod("u", priority="is_needed"))
+        cluster.apply(pod("u", priority="urgent"))
         await cluster.run_until("62s")
         first = cluster.pod("u")["status"]["nominatedNodeName"]
         cluster.fail_node(first, "power-loss")
@@ -326,9 +326,9 @@ async def test_a_victim_under_a_budget_without_room_is_spared_where_another_will
     }
     async with FixedPhases({"": 2}, capacity={"cpu": "1"}) as cluster:
         pods = [pod(f"on-{name}", node=name) for name in ("node-0", "node-1")]
-        cluster.apply(priority_class(cluster, "is_needed", 1000), budget, *pods)
+        cluster.apply(priority_class(cluster, "urgent", 1000), budget, *pods)
         await cluster.run_until("40s")
-        cluster.apply(pod("u", priority="is_needed"))
+        cluster.apply(pod("u", priority="urgent"))
         await cluster.run_until("80s")
         assert list(cluster.seen.deleted) == [{"node-0": "node-1", "node-1": "node-0"}[guarded]]
 
@@ -338,11 +338,11 @@ async def test_fewer_victims_are_chosen_but_two_that_matter_less_before_one(
     priority: str, node: str, victims: int
 ) -> None:
     async with FixedPhases({"": 2}, capacity={"cpu": "2"}) as cluster:
-        classes = [priority_class(cluster, "is_needed", 1000), priority_class(cluster, "middle", 5)]
+        classes = [priority_class(cluster, "urgent", 1000), priority_class(cluster, "middle", 5)]
         two = [pod("a", node="node-0"), pod("b", node="node-0")]
         cluster.apply(*classes, *two, pod("c", "2", priority, "node-1"))
         await cluster.run_until("40s")
-        cluster.apply(pod("u", "2", "is_needed"))
+        cluster.apply(pod("u", "2", "urgent"))
         await cluster.run_until("90s")
         assert {name: len(times) for name, times in cluster.seen.deleted.items()} == {node: victims}
 
