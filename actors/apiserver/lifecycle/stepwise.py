@@ -35,17 +35,22 @@ def _updates(request: Request) -> bool:
     return request.verb in ("update", "patch") or request.subresource == "binding"
 
 
+def _last_reply(call: Call, end: StopIteration | Refusal | RecursionError) -> Reply:
+    """The reply to a request with steps that ended so."""
+    if isinstance(end, StopIteration):
+        reply: Reply = end.value
+        return reply
+    if isinstance(end, Refusal):
+        return end.reply(tuple(call.warnings))
+    return nested_too_deep().reply()
+
+
 def _continue(call: Call, steps: Steps, answer: Answer) -> Op | Reply:
     """Give an answer to the steps of a request; returns their next operation, or the reply."""
     try:
         return steps.send(answer)
-    except StopIteration as stop:
-        reply: Reply = stop.value
-        return reply
-    except Refusal as refusal:
-        return refusal.reply(tuple(call.warnings))
-    except RecursionError:
-        return nested_too_deep().reply()
+    except (StopIteration, Refusal, RecursionError) as end:
+        return _last_reply(call, end)
 
 
 def run_through(call: Call, steps: Steps, apply: Callable[[Op], Answer]) -> Reply:
@@ -54,13 +59,8 @@ def run_through(call: Call, steps: Steps, apply: Callable[[Op], Answer]) -> Repl
         op = next(steps)
         while True:
             op = steps.send(apply(op))
-    except StopIteration as stop:
-        reply: Reply = stop.value
-        return reply
-    except Refusal as refusal:
-        return refusal.reply(tuple(call.warnings))
-    except RecursionError:
-        return nested_too_deep().reply()
+    except (StopIteration, Refusal, RecursionError) as end:
+        return _last_reply(call, end)
 
 
 class Straight:
