@@ -6,16 +6,13 @@ the command line.  The docstring of `sim.faults` describes the steps that this t
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
-from collections.abc import Sequence
 from filecmp import dircmp
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.cluster.cli.copied_sources import ROOT, add_line, copy_sources, orrery
+
 FAULT = '''\
 """jam: the container runtime of nodes reports an error that the scenario chooses."""
 
@@ -109,23 +106,10 @@ def changed_files(left: Path, right: Path) -> tuple[list[str], list[str]]:
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the sources to which the fault is added."""
-    copy = tmp_path_factory.mktemp("sources")
-    for part in ("sim", "actors"):
-        shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+    copy = copy_sources(tmp_path_factory.mktemp("sources"))
     (copy / "sim" / "faults" / "machines" / "jam.py").write_text(FAULT)
-    registry = copy / "sim" / "faults" / "__init__.py"
-    registry.write_text(
-        registry.read_text().replace(
-            '    "servers.compact",\n', '    "servers.compact",\n    "machines.jam",\n'
-        )
-    )
+    add_line(copy / "sim" / "faults" / "__init__.py", '"servers.compact",', '    "machines.jam",')
     return copy
-
-
-def orrery(sources: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """The command line of the copy."""
-    command: Sequence[str] = [sys.executable, "-m", "sim.app.cli", *map(str, arguments)]
-    return subprocess.run(command, cwd=sources, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_new_fault_touches_one_new_file_and_one_line_of_the_registry(sources: Path) -> None:
