@@ -75,8 +75,8 @@ class Driver(CauseHolder, Protocol):
         """Virtual time."""
         ...
 
-    def kick(self) -> None:
-        """Wake the driver, so that it applies what has been posted."""
+    def admit(self) -> None:
+        """Let what has been posted be applied, at once or soon."""
         ...
 
     def move_to(self, at_us: Virtual, /) -> None:
@@ -143,11 +143,11 @@ class Gate:
         return box[0]
 
     def post(self, name: str, payload: Any, done: Callable[[Any], None]) -> None:
-        """As `submit` without waiting; `done` is called in the simulation's order and must not
-        block.
+        """As `submit` without waiting; `done` is called in the simulation's order, at the earliest
+        before this returns, and must not block.
         """
         self.inbox.append((name, payload, done))
-        self._kernel.kick()
+        self._kernel.admit()
 
     def apply(self) -> None:
         """Apply what waits, up to an operation that plans long work (called by the driver, between

@@ -120,7 +120,9 @@ class Kernel:
         self.pace, self._todo = Pace(), 0
         self._stopped = False
         self._driver: trio.lowlevel.Task | None = None
-        self._wakeup: trio.Event | None = None
+        self._wakeup: trio.Event | None = None  # while the driver waits, with nothing to do
+        self._admitting = False
+        self._failure: Exception | None = None  # of an operation that was applied at once
         self._goals: list[trio.Event] = []
         self._livelock = Livelock()
         self._passes = Passes()
@@ -371,6 +373,23 @@ class Kernel:
             self._wakeup.set()
         self.aside.kick()
 
+    def admit(self) -> None:
+        """Apply what waits at the gate: at once while the driver has nothing to do."""
+        wakeup = self._wakeup
+        if wakeup is None or wakeup.is_set() or self._admitting or self._stopped:
+            self.kick()
+            return
+        due_us, self._admitting = self._due_us(), True
+        try:
+            self.gate.apply()
+        except Exception as error:
+            self._failure = error  # which ends the run, not the client
+        finally:
+            self._admitting = False
+        news = self._ready or self._late or self._starting or self.long_work or self.gate.waiting
+        if news or self._due_us() != due_us or self._failure is not None:
+            self.kick()
+
     def set_rate(self, rate: float) -> None:
         """Virtual seconds per real second: math.inf as fast as possible, 0 paused."""
         self.pace.rebase(self.now_us)
@@ -446,11 +465,6 @@ class Kernel:
         """The virtual time to show to a person: between events it advances with the rate."""
         return self.now_us if self.aside.busy else self.pace.shown_us(self.now_us, self._due_us())
 
-    @property
-    def idle(self) -> bool:
-        """True while no unit of work is being run: an outside operation may be applied at once."""
-        return self.current is None and self._wakeup is not None and not self._wakeup.is_set()
-
     # --- the driver -------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -475,6 +489,8 @@ class Kernel:
 
     async def _turn(self) -> None:
         """Do one slice of work, then let the rest of the program run, or wait for work."""
+        if self._failure is not None:
+            raise self._failure
         limit_us = self.pace.limit_us(self.now_us)
         quota = self._todo or (1 << 60)
         if self._todo:
@@ -483,7 +499,7 @@ class Kernel:
         self.after_slice()
         if self._todo:
             self._todo = max(0, self._todo - done) if done else 0
-            await self._yield()
+            await self._passes.let_run(self.slice_s)
             return
         # The goal or the rate may have been set while tasks ran.
         limit_us = self.pace.limit_us(self.now_us)
@@ -491,7 +507,7 @@ class Kernel:
         # The slice ended just before a journalled operation.
         busy = busy or self.gate.replaying_at(self.steps)
         if busy or self._due_us() <= min(limit_us, NEVER_US - 1):
-            await self._yield()
+            await self._passes.let_run(self.slice_s)
             return
         self._reach(limit_us)
         if self._stopped:
@@ -510,22 +526,6 @@ class Kernel:
             goals, self._goals = self._goals, []
             for goal in goals:
                 goal.set()
-
-    async def _yield(self) -> None:
-        """Let servers run until all of them are blocked, or their share of the time is used up.
-
-        A checkpoint is one pass of Trio's loop, and one HTTP request takes about seven passes. What
-        becomes ready in a pass shows in the next one, so this waits for two passes without work.
-        (`trio.testing` has such a function too, but its import takes 90 ms.)
-        """
-        end, calm = perf_counter() + self.slice_s, 0
-        trio.lowlevel.add_instrument(self._passes)
-        try:
-            while calm < 2 and perf_counter() < end:
-                await trio.lowlevel.checkpoint()
-                calm = 0 if self._passes.others else calm + 1
-        finally:
-            trio.lowlevel.remove_instrument(self._passes)
 
     async def _slice(self, limit_us: Virtual, quota: int) -> int:
         """Run up to `quota` units of work due up to the limit, for about one time slice; returns
