@@ -66,9 +66,15 @@ def shares(volume: Obj | None) -> bool:
 
 
 class World:
-    """Both states of all volumes."""
+    """Both states of all volumes.
+
+    managed: nodes at which this controller attaches volumes; True if they keep those of ended pods
+    compared_us: when the drivers were last asked what is attached
+    """
 
     def __init__(self) -> None:
+        self.managed: dict[str, bool] = {}
+        self.compared_us = 0
         self.wanted: dict[Pair, Wanted] = {}
         self.attached: dict[Pair, Attached] = {}
         self.open: dict[Pair, None] = {}

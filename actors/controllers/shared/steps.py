@@ -2,7 +2,8 @@
 
 Turns a generator of actions into requests, events and delays of one process.  A pure function
 yields an action, gets the answer with the time at which it came, and decides again; `carry_out` is
-the only part that waits.  A test sends answers of its own.
+the only part that waits.  A test sends answers of its own.  A controller with actions that no other
+one has gives `carry_out` its own function that does them.
 
 Holds: an action is carried out before the next one is decided; the end of a process ends its steps
        without another action.
@@ -10,7 +11,7 @@ Holds: an action is carried out before the next one is decided; the end of a pro
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, assert_never
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from sim.client import Client, EventRecorder, WorkQueue
     from sim.kernel import Context
 
+A = TypeVar("A")
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -87,6 +90,21 @@ Steps = Generator[Action, Answer, T]
 _DONE = Reply(code=200)
 
 
+async def carry_out(steps: Generator[A, R, T], do: Callable[[A], Awaitable[R]]) -> T:
+    """Do one action after the other until the steps end; returns their result.  Raises what they
+    raise.
+
+    do: does an action and returns its answer
+    """
+    try:
+        action = next(steps)
+        while True:
+            action = steps.send(await do(action))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
 class Shell(NamedTuple):
     """What carries out the actions of a controller."""
 
@@ -97,14 +115,11 @@ class Shell(NamedTuple):
 
     async def carry_out(self, steps: Steps[T]) -> T:
         """Carry out actions until the steps end; returns their result.  Raises what they raise."""
-        try:
-            action = next(steps)
-            while True:
-                reply = await self._do(action)
-                action = steps.send(Answer(reply, self.ctx.wall_us()))
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        return await carry_out(steps, self._answer)
+
+    async def _answer(self, action: Action) -> Answer:
+        reply = await self._do(action)
+        return Answer(reply, self.ctx.wall_us())
 
     async def _do(self, action: Action) -> Reply:
         match action:
