@@ -33,6 +33,7 @@ from typing import IO
 
 from sim.errors import InputError, suggestion
 
+FILE_MAX = 4 << 20  # bytes: a thousand times a large scenario, a token file of 50,000 users
 PRIVATE_MODE, SHARED_MODE = 0o600, 0o666  # the second is reduced by the umask
 WRITER_WAIT_MS = 1000  # real time for a writer of a pipe to open it
 READER_WAIT_S, READER_STEP_S = 1.0, 0.02  # real time for a reader of a pipe to open it
@@ -45,13 +46,35 @@ _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINK
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read_bounded(path: Path, size_max: int, shown: str = "") -> bytes:
-    """The content of a file, a device or a pipe.  Raises InputError, also if it is larger than this
-    many bytes.
+def read_bounded(path: Path, shown: str = "", place: str = "", size_max: int = FILE_MAX) -> bytes:
+    """The content of a file, a device or a pipe that a user names.  Raises InputError, also if it
+    is larger than `size_max` bytes.
 
-    shown: how errors name it
+    shown: how errors name the file
+    place: of the option or the field that names the file.  A file that cannot be read is an error
+        there, or of the file if the place is not known.
     """
     shown = shown or str(path)
+    try:
+        return _content(path, shown, size_max)
+    except InputError as error:
+        if place:
+            raise InputError(f"{error.place}: {error.message}", place, error.remedy) from None
+        raise
+
+
+def read_text(path: Path, shown: str = "", place: str = "") -> str:
+    """The text of a file that a user names, as `read_bounded` reads it.  Raises InputError; wrong
+    UTF-8 is an error at its line of the file.
+    """
+    try:
+        return read_bounded(path, shown, place).decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise InputError("is not UTF-8 text", f"{shown or path}:{line}", "save it as UTF-8") from None
+
+
+def _content(path: Path, shown: str, size_max: int) -> bytes:
     try:
         # A pipe that nothing writes to would otherwise be waited for without end.
         descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)

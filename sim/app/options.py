@@ -27,7 +27,7 @@ from sim.api.validation.metadata import labels
 from sim.app.audit.settings import read_settings
 from sim.app.receivers import Receiver, read_receiver
 from sim.errors import InputError, Problems, suggestion
-from sim.files import read_bounded
+from sim.files import read_text
 from sim.ident import NAMES, Names
 from sim.options.apiserver.audit import BATCH, POLICY
 from sim.options.apiserver.audit import WEBHOOK as AUDIT_WEBHOOK
@@ -42,8 +42,6 @@ from sim.options.node.agent import NodeAgentOptions, parse_node_agent
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, NodePlan
 from sim.units import NANO, SECOND, format_quantity_nano, quantity_nano, quantity_style
-
-POLICY_FILE_MAX = 4 << 20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,16 +295,17 @@ def _check_allocatable(node: NodePlan, options: NodeAgentOptions, names: Names) 
             )
 
 
-def _policies(flags: ApiServerFlags, names: Names) -> tuple[Policy, ...]:
-    """The policies of the mode ABAC.  Raises InputError for a file that cannot be read."""
+def _policies(flags: ApiServerFlags, names: Names, place: str) -> tuple[Policy, ...]:
+    """The policies of the mode ABAC.  Raises InputError for a file that cannot be read.
+
+    place: of the option
+    """
     path = flags.authorization_policy_file
     if not path:
         return ()
+    text = read_text(Path(path), place=place)
     try:
-        text = read_bounded(Path(path), POLICY_FILE_MAX).decode()
         return tuple(read_policies(names, text))
-    except UnicodeDecodeError as error:
-        raise InputError(str(error), path) from None
     except PolicyError as error:
         raise InputError(str(error), f"{path}:{error.line}") from None
 
@@ -393,7 +392,7 @@ def api_server_options(
         transport_security="; ".join(flags.transport_security),
         sends_retry_after=flags.shutdown_send_retry_after,
         authorization_modes=flags.authorization_modes,
-        policies=_policies(flags, names),
+        policies=_policies(flags, names, place_of("authorization-policy-file")),
         authorization_webhook=_authorization_webhook(flags),
         tolerations=Defaults(flags.not_ready_toleration_s, flags.unreachable_toleration_s),
     )

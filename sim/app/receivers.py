@@ -15,13 +15,10 @@ from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from sim.errors import InputError
 from sim.files import read_bounded
+from sim.scenario.read.source import read_document
 from sim.wire.tls import client_context
-
-CONFIG_MAX = 1 << 20  # bytes
 
 
 class Receiver(NamedTuple):
@@ -34,19 +31,19 @@ class Receiver(NamedTuple):
 
 def read_receiver(path: Path) -> Receiver:
     """The service of the current context.  Raises InputError."""
+    config = read_document(path).value
     try:
-        config = yaml.safe_load(read_bounded(path, CONFIG_MAX))
         current = _named(config, "contexts", "context", config["current-context"])
         cluster = _named(config, "clusters", "cluster", current["cluster"])
         user = _named(config, "users", "user", current["user"]) if current.get("user") else {}
         url = cluster["server"]
-    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"is no client configuration: {error!r}", str(path)) from None
     if not isinstance(url, str) or not url.startswith(("https://", "http://")):
         raise InputError("names no server that is reached by http or https", str(path))
     try:
         context = _context(cluster, user, path.parent) if url.startswith("https") else None
-    except (OSError, ValueError, TypeError) as error:
+    except (InputError, OSError, ValueError, TypeError) as error:
         raise InputError(f"its certificates cannot be used: {error}", str(path)) from None
     return Receiver(url, _headers(user), context)
 
@@ -72,11 +69,14 @@ def _context(cluster: dict[str, Any], user: dict[str, Any], folder: Path) -> ssl
     authority = _content(cluster, "certificate-authority", folder)
     certificate, key = (_content(user, name, folder) for name in ("client-certificate", "client-key"))
     pair = certificate + b"\n" + key if certificate and key else b""
-    return client_context(authority, pair, verified=not cluster.get("insecure-skip-tls-verify"))
+    unverified = cluster.get("insecure-skip-tls-verify") or False
+    if not isinstance(unverified, bool):  # `no` is a text
+        raise TypeError("insecure-skip-tls-verify is true or false")
+    return client_context(authority, pair, verified=not unverified)
 
 
 def _content(entry: dict[str, Any], name: str, folder: Path) -> bytes:
     """What `NAME-data` holds, or the file that `NAME` names; b"" for neither."""
     if entry.get(f"{name}-data"):
         return b64decode(entry[f"{name}-data"])
-    return (folder / entry[name]).read_bytes() if entry.get(name) else b""
+    return read_bounded(folder / entry[name]) if entry.get(name) else b""

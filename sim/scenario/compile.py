@@ -486,18 +486,8 @@ class _Compiler:
         if not isinstance(entry, str):
             return [self._manifest(entry, self.document, path, naming)]
         file = inside(self.document, self.folder, entry, path)
-        try:
-            documents = read_documents(file, str(self.folder / entry))
-        except InputError as error:
-            if error.message == "no such file":
-                raise self.document.error(
-                    path, f"there is no file {entry}", f"looked in {self.folder}"
-                ) from None
-            if file.is_file():
-                raise
-            raise self.document.error(path, f"{entry} {error.message}") from None
         problems, found = Problems(), list[Mapping[str, Any]]()
-        for document in documents:
+        for document in read_documents(file, str(self.folder / entry), self.document.place(path)):
             with problems.part():
                 found.append(self._manifest(document.value, document, (), naming))
         problems.report()

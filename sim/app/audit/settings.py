@@ -14,10 +14,9 @@ from typing import Any
 from sim.api.audit.delivery import Batching, interval_us
 from sim.api.audit.policy import Policy, PolicyError, parse_policy, problem_line
 from sim.api.audit.settings import AuditSettings, LogSettings, WebhookSettings
-from sim.errors import InputError
 from sim.ident import Names
 from sim.options.apiserver.audit import AuditFlags
-from sim.scenario.read.source import read_documents
+from sim.scenario.read.source import read_document
 
 MEGABYTE = 1 << 20
 DEFAULT_SIZE_MB = 100  # lumberjack's, where the option is 0
@@ -36,15 +35,7 @@ def read_settings(flags: AuditFlags, names: Names, place: str = "") -> AuditSett
 
 def read_policy(path: Path, names: Names, place: str = "") -> Policy:
     """The policy of a file.  Raises InputError, with the place in the file."""
-    try:
-        documents = read_documents(path)
-    except InputError as error:
-        if error.place == str(path):  # nothing could be read
-            raise InputError(f"{error.place}: {error.message}", place, error.remedy) from None
-        raise
-    if len(documents) != 1:
-        raise InputError(f"holds {len(documents)} documents; a policy is one", str(path))
-    (document,) = documents
+    document = read_document(path, place=place)
     try:
         return parse_policy(document.value, names)
     except PolicyError as error:

@@ -11,14 +11,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgpack
 
 from sim.errors import InputError
+from sim.files import read_bounded
 from sim.nesting import nests_too_deep
 from sim.scenario.read.foreign import is_list
 from sim.scenario.read.source import parse_documents
+
+DUMP_MAX = 64 << 20  # bytes of one file: a cluster of a thousand nodes with its pods
+
+
+def documents_in(files: Sequence[Path]) -> list[Any]:
+    """The documents of some files, one after the other.  Raises InputError."""
+    return [
+        document
+        for file in files
+        for document in documents_of(read_bounded(file, size_max=DUMP_MAX), str(file))
+    ]
 
 
 def documents_of(data: bytes, shown: str) -> list[Any]:

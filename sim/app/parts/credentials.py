@@ -16,7 +16,6 @@ from sim.files import read_bounded
 from sim.kernel import Kernel
 from sim.options.base import BEGIN_PEM
 
-FILE_MAX = 1 << 20  # bytes
 BEGIN_CERTIFICATE = "-----BEGIN CERTIFICATE-----"
 
 
@@ -29,7 +28,7 @@ def published_authority(given: str) -> RootCa:
     found = RootCa()
     if given:
         written = BEGIN_PEM in given
-        text = given if written else read_bounded(Path(given), FILE_MAX).decode(errors="replace")
+        text = given if written else read_bounded(Path(given)).decode(errors="replace")
         if BEGIN_CERTIFICATE not in text:
             what = "error parsing root-ca-file: data does not contain any valid certificates"
             raise InputError(what, "" if written else given)

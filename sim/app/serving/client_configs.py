@@ -17,15 +17,15 @@ import yaml
 
 from sim.api.types import UserInfo
 from sim.errors import InputError
-from sim.files import check_output, read_bounded, write_text
+from sim.files import check_output, write_text
 from sim.ident import Names
+from sim.scenario.read.source import read_documents
 
 if TYPE_CHECKING:
     from sim.wire.tls import Authority
 
 ADMIN, CLUSTER = "admin", "orrery"  # as the client configuration names them
 NAME_MAX = 64  # letters of a common name and of an organization: ITU-T X.520
-CONFIG_MAX = 1 << 20  # limit of a client configuration to replace, in bytes
 SYNTAX = "FILE or NAME[+GROUP...]=FILE,..."
 
 
@@ -106,10 +106,10 @@ def _check(path: Path) -> None:
     if not path.exists():
         return
     try:
-        found = yaml.safe_load(read_bounded(path, CONFIG_MAX))
-        names = found and [each["name"] for each in (*found["clusters"], *found["contexts"])]
-    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError):
+        found = [document.value for document in read_documents(path)]
+        names = [each["name"] for config in found for each in (*config["clusters"], *config["contexts"])]
+    except (InputError, KeyError, TypeError):
         names = ["something else"]
-    if names not in (None, [CLUSTER, CLUSTER]):
+    if names not in ([], [CLUSTER, CLUSTER]):
         remedy = "name another file, or --force replaces it"
         raise InputError("exists already, and was not written by this command", str(path), remedy)

@@ -54,7 +54,7 @@ from sim.app.cluster import Cluster
 from sim.app.receivers import Receiver, read_receiver
 from sim.app.serving.remote import Issuer, Remote, Webhook
 from sim.errors import InputError
-from sim.files import read_bounded
+from sim.files import read_bounded, read_text
 from sim.ident import Names
 from sim.kernel import Kernel
 from sim.options.apiserver.authentication import AuthenticationFlags
@@ -65,7 +65,6 @@ from sim.wire.tls import Authority, client_context
 
 MEDIA_KEYS = "application/jwk-set+json"  # RFC 7517
 PROXY_CA_NAME, PROXY_USER = "front-proxy-ca", "front-proxy-client"  # kubeadm's names
-FILE_MAX = 4 << 20  # bytes: a token file of some 50,000 users
 _Value = TypeVar("_Value")
 
 
@@ -126,7 +125,7 @@ def signing_authorities(options: ControllerManagerOptions, names: Names, of_clus
     found = {"": of_cluster.decode()}
     for name, (certificate, key) in pairs.items():
         if certificate:
-            secret = read_bounded(Path(key), FILE_MAX)
+            secret = read_bounded(Path(key))
 
             def checked(data: bytes, secret: bytes = secret) -> str:
                 pem = data.rstrip() + b"\n" + secret
@@ -144,11 +143,7 @@ def key_of_controllers(path: str) -> str:
 
 def read_users(path: Path) -> dict[str, UserInfo]:
     """Read the users of a token file.  Raises InputError."""
-    data = read_bounded(path, FILE_MAX)
-    try:
-        return parse_users(data.decode(), str(path))
-    except UnicodeDecodeError as error:
-        raise InputError(str(error), str(path)) from None
+    return parse_users(read_text(path), str(path))
 
 
 def _issuer(flags: AuthenticationFlags) -> Issuer:
@@ -168,7 +163,7 @@ def _bundle(option: str, path: str) -> bytes:
 
 
 def _read(option: str, path: str, convert: Callable[[bytes], _Value]) -> _Value:
-    data = read_bounded(Path(path), FILE_MAX)
+    data = read_bounded(Path(path))
     try:
         return convert(data)
     except ValueError as error:
@@ -291,7 +286,7 @@ def aggregator_pair(flags: AuthenticationFlags, *, made: bool) -> tuple[bytes, b
         given = "proxy-client-cert-file or requestheader-client-ca-file"
         raise InputError("a front proxy is made, and an option names one", given, "give one of both")
     if all(paths):
-        return b"\n".join(read_bounded(Path(path), FILE_MAX) for path in paths), b""
+        return b"\n".join(read_bounded(Path(path)) for path in paths), b""
     if not made:
         return b"", b""
     authority = Authority(PROXY_CA_NAME)

@@ -22,7 +22,7 @@ from sim.options.base import document as content_reader
 from sim.options.controllers.manager import ControllerManagerOptions
 from sim.options.scheduler import SchedulerOptions
 from sim.scenario.read.samples import inside
-from sim.scenario.read.source import Document, Path_, read_documents
+from sim.scenario.read.source import Document, Path_, read_document
 
 # The options of each daemon, by its key in a scenario.
 DAEMONS: Mapping[str, type[Any]] = {
@@ -63,10 +63,7 @@ def _listed(value: str | list[Any]) -> list[Any]:
 def _content(document: Document, folder: Path, entry: str, path: Path_) -> Any:
     """The one document in a file of the scenario's folder."""
     file = inside(document, folder, entry, path)
-    documents = read_documents(file, str(folder / entry))
-    if len(documents) != 1:
-        raise document.error(path, f"{entry} holds {len(documents)} documents, wanted one")
-    return documents[0].value
+    return read_document(file, str(folder / entry), document.place(path)).value
 
 
 def _with_plugins(document: Document, folder: Path, beside: Path, content: Any, path: Path_) -> Any:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from sim.errors import InputError, suggestion_or_all
-from sim.scenario.read.source import Document, Path_, read_text
+from sim.files import read_text
+from sim.scenario.read.source import Document, Path_
 
 KEYS = ("file", "column", "level")
 
@@ -33,10 +34,7 @@ def read_samples(document: Document, folder: Path, like: Any, path: Path_) -> di
             raise document.error((*path, key), f"'like' does not know {key!r}", suggestion_or_all(key, KEYS))
     file = inside(document, folder, given["file"], path)
     shown = str(folder / given["file"])
-    try:
-        text = read_text(file, shown)
-    except InputError as error:
-        raise document.error(path, f"{given['file']} {error.message}", f"looked in {folder}") from None
+    text = read_text(file, shown, document.place(path))
     try:
         rows = [(number, row) for number, row in enumerate(csv.reader(text.splitlines()), 1) if row]
     except csv.Error as error:

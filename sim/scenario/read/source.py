@@ -20,10 +20,9 @@ from typing import Any
 import yaml
 
 from sim.errors import InputError, Problems
-from sim.files import read_bounded
+from sim.files import read_text
 from sim.nesting import holds_too_many, nests_too_deep
 
-SIZE_MAX = 4 << 20  # bytes of one file: a thousand times a large scenario
 VALUES_MAX = 400_000  # values of one file, aliases expanded
 DEPTH_MAX = 64
 
@@ -72,19 +71,20 @@ class Document:
         return InputError(message, self.place(path), remedy)
 
 
-def read_documents(path: Path, shown: str = "") -> list[Document]:
-    """The non-empty documents of a file.  `shown` is how errors name it."""
-    shown = shown or str(path)
-    return list(parse_documents(read_text(path, shown), shown))
+def read_documents(path: Path, shown: str = "", place: str = "") -> list[Document]:
+    """The non-empty documents of a file.  Raises InputError.
+
+    shown, place: of the file and of the value that names it, as for `read_bounded`
+    """
+    return list(parse_documents(read_text(path, shown, place), shown or str(path)))
 
 
-def read_text(path: Path, shown: str) -> str:
-    """The text of a file of bounded size.  Raises InputError."""
-    try:
-        return read_bounded(path, SIZE_MAX, shown).decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise InputError("is not UTF-8 text", f"{shown}:{line}", "save it as UTF-8") from None
+def read_document(path: Path, shown: str = "", place: str = "") -> Document:
+    """The only document of a file, as `read_documents` reads it.  Raises InputError."""
+    documents = read_documents(path, shown, place)
+    if len(documents) != 1:
+        raise InputError(f"holds {len(documents)} documents, wanted one", shown or str(path))
+    return documents[0]
 
 
 def parse_documents(text: str, shown: str) -> Iterator[Document]:

@@ -35,14 +35,14 @@ def umask(value: int) -> Iterator[None]:
 
 def test_device_without_end_is_read_up_to_the_bound_and_refused() -> None:
     with pytest.raises(InputError, match="/dev/zero: the file has more than 1000 bytes"):
-        read_bounded(Path("/dev/zero"), 1000)
+        read_bounded(Path("/dev/zero"), size_max=1000)
 
 
 def test_pipe_without_writer_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "WRITER_WAIT_MS", 1)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="pipe: is a pipe that nothing writes to"):
-        read_bounded(tmp_path / "pipe", 1000)
+        read_bounded(tmp_path / "pipe", size_max=1000)
 
 
 def test_pipe_with_a_writer_is_read_to_its_end(tmp_path: Path) -> None:
@@ -50,20 +50,20 @@ def test_pipe_with_a_writer_is_read_to_its_end(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(b"x" * 200_000,))
     writer.start()
-    assert read_bounded(pipe, 1 << 20) == b"x" * 200_000
+    assert read_bounded(pipe) == b"x" * 200_000
     writer.join()
 
 
 def test_file_name_with_a_nul_character_is_refused() -> None:
     with pytest.raises(InputError, match=r"'a\\x00b': is no file name: it holds a NUL character"):
-        read_bounded(Path("a\0b"), 10)
+        read_bounded(Path("a\0b"))
 
 
 def test_absent_file_and_folder_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="shown: no such file"):
-        read_bounded(tmp_path / "absent", 10, "shown")
+        read_bounded(tmp_path / "absent", "shown")
     with pytest.raises(InputError, match="is a directory, not a file"):
-        read_bounded(tmp_path, 10)
+        read_bounded(tmp_path)
 
 
 # --- replacing ------------------------------------------------------------------------------------

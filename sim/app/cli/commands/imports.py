@@ -23,7 +23,6 @@ FORMATS = {
     "chaos-mesh": "experiments of Chaos Mesh",
     "litmus": "ChaosEngines and ChaosExperiments of Litmus",
 }
-SIZE_MAX = 64 << 20  # bytes of one file: a cluster of a thousand nodes with its pods
 _NAME = re.compile("[^a-z0-9]+")
 
 
@@ -52,21 +51,16 @@ def add(commands: Commands) -> None:
 
 def _import(arguments: argparse.Namespace) -> int:
     from sim.app.cli.commands.arguments import check_outputs
-    from sim.app.imports.documents import documents_of
+    from sim.app.imports.documents import documents_in
     from sim.app.imports.parts import scenario_text
-    from sim.files import read_bounded, write_text
+    from sim.files import write_text
 
     output: Path = arguments.output
     if output.exists() and not arguments.force:
         raise InputError("exists already and is kept", str(output), "choose another name, or add --force")
     check_outputs(output, inputs=arguments.files)
-    documents = [
-        document
-        for file in arguments.files
-        for document in documents_of(read_bounded(file, SIZE_MAX), str(file))
-    ]
     shown = ", ".join(str(file) for file in arguments.files)
-    found = _importer(arguments.format)(documents, shown)
+    found = _importer(arguments.format)(documents_in(arguments.files), shown)
     source = ", ".join(file.name for file in arguments.files)
     write_text(output, scenario_text(found, scenario_name(output.stem), source))
     for note in found.notes:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from sim.app.cli.commands.arguments import add_seed, check_outputs
-from sim.app.cli.commands.imports import SIZE_MAX, scenario_name
+from sim.app.cli.commands.imports import scenario_name
 from sim.app.cli.commands.run import add_outputs, run_once
 from sim.app.cli.completion import complete_with
 from sim.app.process.printed import tell, visible
@@ -132,14 +132,10 @@ def _duration(text: str, option: str, least: int) -> int:
 
 def _imported(files: Sequence[Path]) -> Any:
     """The import of the files."""
-    from sim.app.imports.documents import documents_of
+    from sim.app.imports.documents import documents_in
     from sim.app.imports.dump import import_dump
-    from sim.files import read_bounded
 
-    documents = [
-        document for file in files for document in documents_of(read_bounded(file, SIZE_MAX), str(file))
-    ]
-    return import_dump(documents, ", ".join(map(str, files)))
+    return import_dump(documents_in(files), ", ".join(map(str, files)))
 
 
 def _with_settings(scenario: dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:

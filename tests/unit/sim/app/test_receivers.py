@@ -36,7 +36,7 @@ def test_current_context_names_server_and_credentials(tmp_path: Path) -> None:
     assert not secure.context.check_hostname
 
 
-@pytest.mark.parametrize("text", ["[", "a: 1", "- 1", "clusters: []\ncurrent-context: x\n"])
+@pytest.mark.parametrize("text", ["a: 1", "- 1", "clusters: []\ncurrent-context: x\n"])
 def test_wrong_configuration_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "webhook.yaml"
     file.write_text(text)
@@ -48,6 +48,10 @@ def test_wrong_configuration_is_refused(tmp_path: Path, text: str) -> None:
     ("cluster", "says"),
     [
         ({"server": "ftp://x"}, "names no server that is reached by http or https"),
+        (
+            {"server": "https://x", "insecure-skip-tls-verify": "no"},
+            "insecure-skip-tls-verify is true or false",
+        ),
         ({"server": "https://x", "certificate-authority": "none.pem"}, "its certificates cannot be used"),
         ({"server": "https://x", "certificate-authority-data": "eA=="}, "its certificates cannot be used"),
     ],

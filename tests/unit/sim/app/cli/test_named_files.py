@@ -96,7 +96,7 @@ def test_trace_replaces_the_earlier_one_and_keeps_its_permissions(folder: Path) 
     [
         (r'"a\0b"', "'a\\x00b' is no file name"),
         ("loop", "'loop' is no file name"),
-        ("pipe", "pipe is a pipe that nothing writes to"),
+        ("pipe", "pipe: is a pipe that nothing writes to"),
     ],
 )
 def test_objects_in_what_is_no_file_are_refused_with_their_place(
