@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
+from actors.apiserver.builtin.identity import Barrier
 from actors.apiserver.caches.converting_watch import Consulting, ConvertingWatch
 from actors.apiserver.caches.selection import select
 from actors.apiserver.caches.watch_caches import CachedRead, Caches
 from actors.apiserver.metrics.storage import count_cached_list, count_initial
-from actors.apiserver.ports import Authorizer, LocalStore, WriteBarrier
+from actors.apiserver.ports import Authorizer, LocalStore
 from sim import remembered
 from sim.api import status
 from sim.api.kinds import conversion as forms
@@ -63,7 +64,7 @@ class Handlers:
         caches: Caches,
         consult: Consulting,
     ) -> None:
-        self.barrier: WriteBarrier | None = None
+        self.barrier: Barrier | None = None
         self._authorizer = authorizer
         self._consult = consult
         self._scheme = registry.scheme

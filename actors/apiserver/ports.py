@@ -28,7 +28,6 @@ from sim.api.store import (
     Mismatch,
     Op,
     Page,
-    Planned,
     Range,
 )
 from sim.api.types import Obj, Reply, Request, UserInfo
@@ -95,7 +94,7 @@ class LocalStore(Feed, Protocol):
         """Write a lease renewal; None if `prev` is not what is stored."""
         ...
 
-    guards: dict[str, Planned]
+    guards: dict[str, Callable[[], None]]
 
     def before_compact(self, hook: Callable[[int], None]) -> Callable[[], None]:
         """Call a hook before each compaction; the result removes it."""
@@ -221,16 +220,6 @@ class StorageConnection(Protocol):
         on_answer: Callable[[Answer], None],
     ) -> None:
         """Send an operation; it is dropped if `wanted` returns False before it arrives."""
-        ...
-
-
-class WriteBarrier(Protocol):
-    """Holds writes back until a server has registered how it stores resources."""
-
-    completed: bool
-
-    def check(self, request: Request) -> None:
-        """Raise the refusal of a write that has to wait."""
         ...
 
 

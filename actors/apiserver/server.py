@@ -340,7 +340,7 @@ class ApiServer:
 
     def coalesced_path(self, request: Request) -> CallPath | None:
         """Return a fast path for calls like `request` and later ones, or None if none applies now."""
-        return offer_coalesced_path(self, request) if self.kernel.fast.calls else None
+        return offer_coalesced_path(self, self.templates, request) if self.kernel.fast.calls else None
 
     def _serve(self, number: int) -> None:
         flight = self._flights.get(number)

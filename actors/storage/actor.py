@@ -23,7 +23,7 @@ Differs  latency is drawn for a whole request, not per operation, while healthy;
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from actors.storage.expiry import Expiry
 from actors.storage.memory import MemoryStore
 from sim.api.replica_records import CompactionRecord, MasterLeases
-from sim.api.store import Answer, Op, Unavailable
+from sim.api.store import Answer, Item, Op, Unavailable
 from sim.api.watch.lease_renewals import Line
 from sim.kernel.actor import Context, State
 from sim.kernel.causes import caused_by
@@ -168,7 +168,14 @@ class Storage:
         if prefix not in self._expiries:
             if self.kernel.fast.compact:
                 self.store.pack(prefix)
-            self._expiries[prefix] = Expiry(self, prefix, ttl_us)
+            self._expiries[prefix] = expiry = Expiry(
+                self.kernel, lambda: self.prompt, partial(self._delete_expired, prefix), ttl_us
+            )
+            self.store.subscribe(prefix, expiry.on_change)
+
+    def _delete_expired(self, prefix: str, due: Iterable[Item]) -> None:
+        self.writer = (self.name, "expire")
+        self.store.expire(prefix, due)
 
     @property
     def extra_us(self) -> int:

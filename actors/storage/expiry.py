@@ -16,9 +16,9 @@ Differs  a period begins at a whole multiple of its length, not with the first k
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
-from actors.storage.memory import MemoryStore
 from sim.api.store import Change, Item
 from sim.kernel import Kernel
 from sim.units import SECOND, Virtual
@@ -34,34 +34,17 @@ def sweep_us(ttl_us: int) -> int:
     return max(SECOND, min(SWEEP_MAX_US, ttl_us // SWEEPS // SECOND * SECOND))
 
 
-class ExpiringStorage(Protocol):
-    """The storage process as `Expiry` uses it.
+class Expiry:
+    """Deletes objects of a resource `ttl_us` after their last write.
 
-    writer: the user and verb that trace records of the next write name
-    prompt: True while the storage applies operations without delay
+    prompt: returns True while the storage applies operations without delay
+    expire: deletes those of these items that are still stored
     """
 
-    kernel: Kernel
-    name: str
-    writer: tuple[str, str]
-
-    @property
-    def store(self) -> MemoryStore:
-        """The store with the objects that expire."""
-        ...
-
-    @property
-    def prompt(self) -> bool:
-        """True while the storage applies operations without delay."""
-        ...
-
-
-class Expiry:
-    """Deletes objects below `prefix`, `ttl_us` after their last write."""
-
-    def __init__(self, storage: ExpiringStorage, prefix: str, ttl_us: int) -> None:
-        self._storage = storage
-        self._prefix = prefix
+    def __init__(
+        self, kernel: Kernel, prompt: Callable[[], bool], expire: Callable[[deque[Item]], None], ttl_us: int
+    ) -> None:
+        self._kernel, self._prompt, self._expire = kernel, prompt, expire
         self._ttl_us = ttl_us
         self._sweep_us = sweep_us(ttl_us)
         # Written items in order, by the instant of the first sweep at or after the end of their
@@ -70,9 +53,9 @@ class Expiry:
         self._last: deque[Item] = deque()  # of them, those written until `_until_us`
         self._until_us = -1
         self._pending = False
-        storage.store.subscribe(prefix, self._on_change)
 
-    def _on_change(self, change: Change) -> None:
+    def on_change(self, change: Change) -> None:
+        """Take a change of an object."""
         if not change.deleted:
             if change.at_us > self._until_us:
                 self._turn(change.at_us)
@@ -91,17 +74,14 @@ class Expiry:
     def _plan(self) -> None:
         self._pending = True
         due_us = self._written[0][0]
-        kernel = self._storage.kernel
+        kernel = self._kernel
         at_us = max(due_us, kernel.now_us + 1)
         kernel.call_at(Virtual(-(-at_us // self._sweep_us) * self._sweep_us), self._sweep)
 
     def _sweep(self, _: Any) -> None:
         self._pending, self._until_us = False, -1
-        storage, written = self._storage, self._written
-        store, now_us = storage.store, storage.kernel.now_us
-        while written and written[0][0] <= now_us and storage.prompt:
-            _, due = written.popleft()
-            storage.writer = (storage.name, "expire")
-            store.expire(self._prefix, due)
+        written, now_us = self._written, self._kernel.now_us
+        while written and written[0][0] <= now_us and self._prompt():
+            self._expire(written.popleft()[1])
         if written:
             self._plan()

@@ -40,7 +40,6 @@ from sim.api.store import (
     Op,
     Page,
     Pause,
-    Planned,
     Put,
     Range,
 )
@@ -64,7 +63,7 @@ class MemoryStore:
         self._floor = 0
         self._subscribers: list[tuple[str, Subscriber]] = []
         # Deferred work that is notified before the next write of an object commits, by key.
-        self.guards: dict[str, Planned] = {}
+        self.guards: dict[str, Callable[[], None]] = {}
         # The latest superseded heartbeat revisions.
         self._heartbeat_items: deque[HeartbeatItem] = deque()
         self._before_compact: list[Callable[[int], None]] = []
@@ -121,9 +120,9 @@ class MemoryStore:
 
     def _announce(self, key: str) -> None:
         """Notify the deferred work that relies on an object that it is about to change."""
-        planned = self.guards.pop(key, None)
-        if planned is not None:
-            planned.plan()
+        plan = self.guards.pop(key, None)
+        if plan is not None:
+            plan()
 
     def pattern(self, item: Item) -> Any:
         """The pattern by which `cast` writes objects with the names and structure of this one; None

@@ -18,21 +18,13 @@ store in memory and step by step over one that is slow, failing or remote.
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 
 from sim.units import Virtual, parse_time
 
 NO_TIME = -1
-
-
-class Planned(Protocol):
-    """Deferred work under way that can continue step by step."""
-
-    def plan(self) -> None:
-        """Continue step by step, because a state changes."""
-        ...
 
 
 ManagedBy = Literal["Apply", "Update"]

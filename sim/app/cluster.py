@@ -65,7 +65,6 @@ from sim.app.parts.storage import add_drivers
 from sim.app.parts.webhooks import Convert, Decide, converting
 from sim.app.plain_plan import checked_seed, checked_us, plain_plan
 from sim.app.process.large_pages import OF_THIS_PROCESS
-from sim.app.receivers import Receiver
 from sim.app.steps import Steps
 from sim.client import DEFAULT_QPS, Channel, Client
 from sim.client.election.record import holder_of
@@ -87,6 +86,7 @@ from sim.scenario.plan.storage import storage_objects
 from sim.units import SECOND, Virtual, Wall
 from sim.version import __version__
 from sim.wire.clients import Clients
+from sim.wire.outside.calls import Receiver
 from sim.wire.patience import Deadline
 
 if TYPE_CHECKING:

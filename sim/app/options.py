@@ -25,7 +25,7 @@ from sim.api.scheme.runtime_config import turned_off
 from sim.api.scheme.scheme import Scheme
 from sim.api.validation.metadata import labels
 from sim.app.audit.settings import read_settings
-from sim.app.receivers import Receiver, read_receiver
+from sim.app.receivers import read_receiver
 from sim.errors import InputError, Problems, suggestion
 from sim.files import read_text
 from sim.ident import NAMES, Names
@@ -42,6 +42,7 @@ from sim.options.node.agent import NodeAgentOptions, parse_node_agent
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, NodePlan
 from sim.units import NANO, SECOND, format_quantity_nano, quantity_nano, quantity_style
+from sim.wire.outside.calls import Receiver
 
 
 @dataclass(frozen=True, slots=True)

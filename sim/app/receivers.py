@@ -13,20 +13,13 @@ from __future__ import annotations
 import ssl
 from base64 import b64decode, b64encode
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sim.errors import InputError
 from sim.files import read_bounded
 from sim.scenario.read.source import read_document
+from sim.wire.outside.calls import Receiver
 from sim.wire.tls import client_context
-
-
-class Receiver(NamedTuple):
-    """Where requests are sent.  context: None for http"""
-
-    url: str
-    headers: dict[str, str]
-    context: ssl.SSLContext | None
 
 
 def read_receiver(path: Path) -> Receiver:

@@ -11,8 +11,8 @@ from sim.check.observer import Checker, Observer
 from sim.check.over import Bounds, Judgement, judge
 from sim.check.tally import Matter, parse_matter
 from sim.check.trigger import Trigger
-from sim.check.verdict import Verdict
 from sim.check.world import World, split_key
+from sim.verdict import Verdict
 
 __all__ = [
     "Bounds",

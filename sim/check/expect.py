@@ -26,10 +26,10 @@ from sim.api.store import Change
 from sim.check.condition import Condition, parse_condition
 from sim.check.over import Bounds
 from sim.check.tally import Matter, Tally, parse_matter, seen_by
-from sim.check.verdict import Unit, Verdict, shown_us, unit_of
 from sim.check.world import World, split_key
 from sim.ident import Names
 from sim.units import format_instant, parse_duration_us
+from sim.verdict import Unit, Verdict, shown_us, unit_of
 
 
 class Spec(Protocol):

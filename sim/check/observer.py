@@ -13,9 +13,9 @@ from sim.api.store import Change
 from sim.check.condition import Condition, in_words
 from sim.check.expect import Expectation
 from sim.check.tally import Matter, Tally, seen_by
-from sim.check.verdict import Verdict
 from sim.check.world import World
 from sim.errors import suggestion
+from sim.verdict import Verdict
 
 SIMILARITY = 0.88  # of the letters of two reasons: NodeReady is not a misspelt NodeNotReady
 

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from math import comb, inf, isfinite
 from typing import Any
 
-from sim.check.verdict import Unit, shown_us, unit_of
 from sim.statistics import finite, ks_test, quantile
 from sim.units import SECOND, parse_duration_us
+from sim.verdict import Unit, shown_us, unit_of
 
 _QUANTILE = re.compile(r"^p(\d{1,2}(?:\.\d+)?)$")
 _ONE_SIDED = re.compile(r"^(<=|>=)\s*(.+)$")

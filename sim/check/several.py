@@ -11,9 +11,9 @@ from sim.api.store import Change
 from sim.check.condition import Condition, quantified
 from sim.check.expect import Expectation, Spec, held_already_at
 from sim.check.tally import Matter, Tally, parse_matter
-from sim.check.verdict import Verdict
 from sim.check.world import World
 from sim.ident import Names
+from sim.verdict import Verdict
 
 
 class Count(Expectation):

@@ -18,10 +18,10 @@ from sim.check.availability import AvailablePods, loss
 from sim.check.condition import selector
 from sim.check.expect import Expectation, Spec, duration_us
 from sim.check.tally import parse_matter
-from sim.check.verdict import Verdict, unit_of
 from sim.check.world import World, split_key
 from sim.ident import Names
 from sim.series import Series
+from sim.verdict import Verdict, unit_of
 
 # Workloads with pods that are found by their owner, and with a wanted number of pods.
 WORKLOADS = ("deployments", "statefulsets", "replicasets", "replicationcontrollers")

@@ -82,20 +82,12 @@ class Fault(msgspec.Struct):
     whole: bool = False
 
 
-class PutOff(Protocol):
-    """Deferred work, which has no effect before a state changes."""
-
-    def plan(self) -> None:
-        """A state changes: schedule the work as ordinary events."""
-        ...
-
-
 class Standing:
     """The faults of a run, by host.  `now_us` and `cause` read the kernel's.
 
     epoch: number of state changes of processes, links, clocks, connections and the storage so far;
         an unchanged value means that there was none
-    deferred: deferred work, to be planned at the next state change
+    deferred: what schedules deferred work as ordinary events, to be called at the next state change
     """
 
     def __init__(self, now_us: Callable[[], Virtual], cause: Callable[[], int]) -> None:
@@ -107,7 +99,7 @@ class Standing:
         # By a key that the successor of the recording actor uses too; the latest last.
         self._made: dict[str, int] = {}
         self.epoch = 0
-        self.deferred: dict[PutOff, None] = {}
+        self.deferred: dict[Callable[[], None], None] = {}
         # Hosts between all others (storage, API servers): a cut from one of them is recorded as a
         # fault of the other side, and a fault of their own silences all hosts.
         self.shared: dict[str, None] = {}
@@ -117,8 +109,8 @@ class Standing:
         """A state changes: plan the deferred work that relied on the absence of changes."""
         self.epoch += 1
         deferred, self.deferred = self.deferred, {}
-        for each in deferred:
-            each.plan()
+        for plan in deferred:
+            plan()
 
     def begin(
         self,

@@ -22,6 +22,7 @@ import msgspec
 import trio
 
 from sim.kernel.causes import CauseHolder
+from sim.kernel.timer import Timer
 from sim.units import Virtual
 
 Handler = Callable[[Any, Callable[[Any], None]], None]
@@ -53,7 +54,7 @@ def unheard(_: Any) -> None:
 
 
 class Driver(CauseHolder, Protocol):
-    """The kernel as the gate and long work use it.
+    """The kernel as the gate, long work and calls outside use it.
 
     steps: units of work done so far
     """
@@ -73,6 +74,23 @@ class Driver(CauseHolder, Protocol):
     @property
     def now_us(self) -> Virtual:
         """Virtual time."""
+        ...
+
+    @property
+    def rate(self) -> float:
+        """Virtual seconds per real second."""
+        ...
+
+    def timer_at(self, at_us: Virtual, fn: Callable[[Any], None], arg: Any = None, /) -> Timer:
+        """Call a function at a virtual time."""
+        ...
+
+    def hold(self) -> None:
+        """Let virtual time rest while it runs as fast as possible."""
+        ...
+
+    def let_go(self) -> None:
+        """End one `hold`."""
         ...
 
     def admit(self) -> None:

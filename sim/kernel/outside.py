@@ -30,10 +30,9 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from sim.kernel.causes import CauseHolder
-from sim.kernel.gate import Gate
+from sim.kernel.gate import Driver
 from sim.kernel.timer import Timer
-from sim.units import SECOND, Virtual
+from sim.units import SECOND
 
 CALLS_MAX = 500  # open at a time
 ANSWER_MAX = 3 << 20  # bytes of an answer: the API server's own limit of a body
@@ -105,34 +104,6 @@ class Sender(Protocol):
         ...
 
 
-class Clock(CauseHolder, Protocol):
-    """The kernel as this module uses it."""
-
-    gate: Gate
-
-    @property
-    def now_us(self) -> Virtual:
-        """Virtual time."""
-        ...
-
-    @property
-    def rate(self) -> float:
-        """Virtual seconds per real second."""
-        ...
-
-    def timer_at(self, at_us: Virtual, fn: Callable[[Any], None], arg: Any = None, /) -> Timer:
-        """Call a function at a virtual time."""
-        ...
-
-    def hold(self) -> None:
-        """Let virtual time rest while it runs as fast as possible."""
-        ...
-
-    def let_go(self) -> None:
-        """End one `hold`."""
-        ...
-
-
 class _Call(NamedTuple):
     request: OutsideRequest
     arrived: Arrived
@@ -147,7 +118,7 @@ class Outside:
     is_open: True between the operations that open and close it
     """
 
-    def __init__(self, kernel: Clock) -> None:
+    def __init__(self, kernel: Driver) -> None:
         self.sender: Sender | None = None
         self.is_open = False
         self.settings: dict[str, Any] = {}

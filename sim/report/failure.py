@@ -11,77 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from sim.kernel import Record
 from sim.report.story import Book, Line, about, clock, names, notable, shown
+from sim.verdict import Verdict
 
 WAITS_MAX = 8  # objects at fault of which is looked why they wait
 CAUSES_MAX = 6  # links that are shown of a chain, where it is not shown in full
-
-
-class Judged(Protocol):
-    """The judgement of an expectation, with what decided it."""
-
-    @property
-    def name(self) -> str:
-        """Name of the expectation."""
-        ...
-
-    @property
-    def mark(self) -> str:
-        """The judgement in a word."""
-        ...
-
-    @property
-    def ok(self) -> bool:
-        """True if the expectation holds."""
-        ...
-
-    @property
-    def measured(self) -> str:
-        """What was measured, in words."""
-        ...
-
-    @property
-    def wanted(self) -> str:
-        """What was wanted, in words."""
-        ...
-
-    @property
-    def after(self) -> str:
-        """The start of the window, in words."""
-        ...
-
-    @property
-    def kind(self) -> str:
-        """The expectation's key in the file."""
-        ...
-
-    @property
-    def witness(self) -> int:
-        """Revision of the commit that decided it, 0 if there is none."""
-        ...
-
-    @property
-    def at_us(self) -> int | None:
-        """When it was decided, from the start of the run."""
-        ...
-
-    @property
-    def since_us(self) -> int | None:
-        """When it was decided, from the start of the window."""
-        ...
-
-    @property
-    def objects(self) -> tuple[str, ...]:
-        """Keys of the objects at fault."""
-        ...
-
-    @property
-    def counted(self) -> str:
-        """Of how many objects the condition was true."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +45,12 @@ class Failure:
         return max(0, len(self.causes) - CAUSES_MAX)
 
 
-def failures(verdicts: Sequence[Judged], book: Book | None) -> list[Failure]:
+def failures(verdicts: Sequence[Verdict], book: Book | None) -> list[Failure]:
     """The failed verdicts, explained.  book: the trace; without it there are no causes"""
     return [failure_of(one, book) for one in verdicts if not one.ok]
 
 
-def failure_of(verdict: Judged, book: Book | None) -> Failure:
+def failure_of(verdict: Verdict, book: Book | None) -> Failure:
     """A failed verdict, explained."""
     facts = [("measured", verdict.measured), ("wanted", verdict.wanted)]
     if verdict.objects:
@@ -129,7 +65,7 @@ def failure_of(verdict: Judged, book: Book | None) -> Failure:
     return Failure(verdict.name, tuple(facts), tuple(chain_of(verdict, book)))
 
 
-def chain_of(verdict: Judged, book: Book | None) -> list[Line]:
+def chain_of(verdict: Verdict, book: Book | None) -> list[Line]:
     """The causes of what decided a verdict; of a failed one that no event decided, those of the
     last change of the first object at fault, and then why an object at fault waits or has waited.
     """
@@ -142,7 +78,7 @@ def chain_of(verdict: Judged, book: Book | None) -> list[Line]:
     return [*story, *(line for line in waits if line.ident not in known)]
 
 
-def _waits(verdict: Judged, book: Book) -> list[Line]:
+def _waits(verdict: Verdict, book: Book) -> list[Line]:
     """Why the first of the objects at fault that waits does; if none does, why one has waited."""
     objects = verdict.objects[:WAITS_MAX]
     waits = next((found for key in objects if (found := book.waits(key))), [])
@@ -151,7 +87,7 @@ def _waits(verdict: Judged, book: Book) -> list[Line]:
     return next((found for key in objects if (found := book.waited(key, verdict.at_us))), [])
 
 
-def _record_of(verdict: Judged, book: Book) -> Record | None:
+def _record_of(verdict: Verdict, book: Book) -> Record | None:
     if verdict.witness:
         return book.write_of(verdict.witness)
     if verdict.ok or not verdict.objects:

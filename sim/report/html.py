@@ -10,17 +10,18 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from sim.report.charts.run import run_chart
-from sim.report.failure import Failure, Judged, failure_of
+from sim.report.failure import Failure, failure_of
 from sim.report.page import page, table, wide
 from sim.report.story import Line, clock, delta
 from sim.report.timeline import Timeline
+from sim.verdict import Verdict
 
 
 def render(
     title: str,
     description: str,
     facts: Mapping[str, str],
-    verdicts: Sequence[Judged],
+    verdicts: Sequence[Verdict],
     timeline: Timeline,
     end_us: int,
     chains: Mapping[str, Sequence[Line]],
@@ -37,7 +38,7 @@ def render(
     return page(title, description, facts, f"{verdict_table}{picture}{whys}")
 
 
-def _why(verdict: Judged, lines: Sequence[Line]) -> str:
+def _why(verdict: Verdict, lines: Sequence[Line]) -> str:
     """What decided a verdict; of a failed one unfolded, with its facts."""
     if not verdict.ok:
         return _details(verdict.name, facts_of(failure_of(verdict, None)) + chain_table(lines), " open")

@@ -36,8 +36,8 @@ REQUESTS = replace(FAST, calls=False)
 class AtOnce(dict[Any, None]):
     """Replaces the table of deferred work by one that defers nothing."""
 
-    def __setitem__(self, each: Any, _: None) -> None:
-        each.plan()
+    def __setitem__(self, plan: Any, _: None) -> None:
+        plan()
 
 
 async def history(

@@ -13,7 +13,7 @@ from tests.tidy.house import FIGURES, circles, figures, main
 MAXIMA = {
     "folder circles": 0,
     "folders over 20 modules": 0,
-    "protocols": 72,
+    "protocols": 59,
     "protocols of one name": 0,
     "classes over 20 attributes": 11,
     "classes over 20 attributes without a reason": 3,

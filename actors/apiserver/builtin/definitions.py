@@ -33,7 +33,7 @@ DRAIN_US = 1 * SECOND  # tearDown: time for requests that still use the old stor
 
 
 class Definitions:
-    """The custom resources of one incarnation of a replica; implements `scheme.More`."""
+    """The custom resources of one incarnation of a replica (`Scheme.more`)."""
 
     def __init__(self, ctx: Context, store: LocalStore, caches: Caches, scheme: Scheme) -> None:
         self._caches, self._kernel, self._name = caches, ctx.kernel, ctx.name

@@ -29,7 +29,7 @@ from sim.api.store import Change, Compacted
 from sim.api.types import Obj, Reply, WatchEvent
 from sim.api.watch.cache import TooOld, WatchCache
 from sim.api.watch.cache_watch import CacheWatch
-from sim.api.watch.horizon import NEVER_US, Horizon
+from sim.api.watch.horizon import NEVER_US, Horizon, Timers
 from sim.api.watch.window import WINDOW_MIN
 from sim.kernel import Context
 from sim.units import SECOND, Virtual
@@ -45,18 +45,15 @@ class CachedRead(NamedTuple):
     read: Callable[[], Reply]
 
 
-class ContextTimers:
+def timers_of(ctx: Context) -> Timers:
     """The time and the random draws that the caches use."""
-
-    def __init__(self, ctx: Context) -> None:
-        self._random: Random = ctx.stream("watch")
-        self.call_at = ctx.kernel.call_at
-        # read very often
-        self.now_us: Callable[[], Virtual] = partial(attrgetter("now_us"), ctx.kernel)
-
-    def uniform_us(self, low_us: int, high_us: int) -> int:
-        """Draw a duration between two bounds."""
-        return low_us + int((high_us - low_us) * self._random.random())
+    draw: Random = ctx.stream("watch")
+    # The time is read very often.
+    return Timers(
+        partial(attrgetter("now_us"), ctx.kernel),
+        ctx.kernel.call_at,
+        lambda low_us, high_us: low_us + int((high_us - low_us) * draw.random()),
+    )
 
 
 def node_of(spec: Obj | None) -> str:
@@ -74,7 +71,7 @@ class Caches:
     def __init__(
         self, ctx: Context, store: LocalStore, options: ApiServerOptions, watched: Iterable[Resource] = ()
     ) -> None:
-        self.timers, self.kernel = ContextTimers(ctx), ctx.kernel
+        self.timers, self.kernel = timers_of(ctx), ctx.kernel
         # The first start belongs to the beginning of the run and explains nothing later.
         self._started = ctx.kernel.cause if ctx.incarnation > 1 else 0
         self.horizon = Horizon(self.timers, options.cache_lag_us, store.revision)

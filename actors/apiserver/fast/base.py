@@ -6,34 +6,27 @@ See `coalesced_calls` and `coalesced_pod_calls`.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
 
 from actors.apiserver.fast.lease_updates import FastPathServer
 from actors.apiserver.fast.write_templates import WriteTemplates
-from sim.api.store import Item, Planned
+from sim.api.store import Item
 from sim.api.types import Request
-
-
-class CallServer(FastPathServer, Protocol):
-    """What coalesced calls use.  `ApiServer` satisfies it."""
-
-    @property
-    def templates(self) -> WriteTemplates | None:
-        """The write templates, None if they are switched off."""
-        ...
 
 
 class CallPath:
     """The coalesced calls of one client, valid until a process changes its state.
 
+    templates: the write templates, None if they are switched off
     asked: a request of the client
     draw: the lot of the request that is served now, by which the storage draws its latency
     """
 
-    __slots__ = ("_asked", "draw", "server")
+    __slots__ = ("_asked", "_templates", "draw", "server")
 
-    def __init__(self, server: CallServer, asked: Request) -> None:
+    def __init__(self, server: FastPathServer, templates: WriteTemplates | None, asked: Request) -> None:
         self.server = server
+        self._templates = templates
         self._asked = asked
         self.draw = 0
 
@@ -42,14 +35,14 @@ class CallPath:
         store = self.server.storage.store
         return item.key not in store.guards and store.get(item.key) is item
 
-    def guard(self, item: Item, planned: Planned) -> None:
-        """Call `planned` before the next write of the object commits."""
-        self.server.storage.store.guards[item.key] = planned
+    def guard(self, item: Item, plan: Callable[[], None]) -> None:
+        """Call `plan` before the next write of the object commits."""
+        self.server.storage.store.guards[item.key] = plan
 
-    def unguard(self, item: Item, planned: Planned) -> None:
+    def unguard(self, item: Item, plan: Callable[[], None]) -> None:
         """Remove the guard that `guard` has set, if it is still there."""
         guards = self.server.storage.store.guards
-        if guards.get(item.key) is planned:
+        if guards.get(item.key) == plan:
             del guards[item.key]
 
     def _answer(self, item: Item, writes: int) -> tuple[Item, int]:

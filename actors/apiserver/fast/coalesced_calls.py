@@ -16,8 +16,10 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from actors.apiserver.fast import node_heartbeats as beats
-from actors.apiserver.fast.base import CallPath, CallServer
+from actors.apiserver.fast.base import CallPath
 from actors.apiserver.fast.coalesced_pod_calls import EventCallPath, PodCallPath
+from actors.apiserver.fast.lease_updates import FastPathServer
+from actors.apiserver.fast.write_templates import WriteTemplates
 from actors.apiserver.rules import Reads
 from sim.api.ownership.managed import UPDATE
 from sim.api.store import Item, Managed
@@ -27,7 +29,7 @@ from sim.units import SECOND
 
 
 def offer_coalesced_path(
-    server: CallServer, request: Request
+    server: FastPathServer, templates: WriteTemplates | None, request: Request
 ) -> NodeCallPath | LeaseCallPath | PodCallPath | EventCallPath | None:
     """The coalesced calls for `request` and the writes that follow it; None if this server cannot
     serve
@@ -40,15 +42,19 @@ def offer_coalesced_path(
     if resource is None or not _allowed(server, request, resource.rule):
         return None
     if not resource.group and resource.rule in ("pods", "events"):
-        return PodCallPath(server, request) if resource.rule == "pods" else EventCallPath(server, request)
+        return (
+            PodCallPath(server, templates, request)
+            if resource.rule == "pods"
+            else EventCallPath(server, templates, request)
+        )
     if resource.rule == "leases" and request.name:
-        return LeaseCallPath(server, request)
+        return LeaseCallPath(server, templates, request)
     if resource.rule != "nodes" or not request.name or not server.options.has_cache(resource):
         return None
-    return NodeCallPath(server, request)
+    return NodeCallPath(server, templates, request)
 
 
-def _allowed(server: CallServer, asked: Request, rule: str) -> bool:
+def _allowed(server: FastPathServer, asked: Request, rule: str) -> bool:
     """True if the client may send all requests that a fast path for its resource replaces.
 
     A change of rights advances the epoch (`Standing.epoch`), so the client is not judged again
@@ -72,8 +78,8 @@ class LeaseCallPath(CallPath):
 
     __slots__ = ("_key",)
 
-    def __init__(self, server: CallServer, asked: Request) -> None:
-        super().__init__(server, asked)
+    def __init__(self, server: FastPathServer, templates: WriteTemplates | None, asked: Request) -> None:
+        super().__init__(server, templates, asked)
         self._key = server.scheme.key("leases", asked.namespace, asked.name)
 
     def look(self) -> tuple[Item, int] | None:
@@ -112,8 +118,8 @@ class NodeCallPath(CallPath):
 
     __slots__ = ("_cache", "_key", "_last", "_owner", "_reads", "_whole")
 
-    def __init__(self, server: CallServer, asked: Request) -> None:
-        super().__init__(server, asked)
+    def __init__(self, server: FastPathServer, templates: WriteTemplates | None, asked: Request) -> None:
+        super().__init__(server, templates, asked)
         caches = server.caches
         assert caches is not None
         self._cache = caches.of(server.scheme.resource("nodes"))
@@ -136,7 +142,7 @@ class NodeCallPath(CallPath):
 
     def beat(self, held: Item, sent: Sequence[Obj]) -> tuple[Item, int] | None:
         """Write new heartbeat times of conditions of `held`."""
-        templates, node = self.server.templates, held.obj
+        templates, node = self._templates, held.obj
         status = node["status"]
         if not sent or templates is None or not self._open():
             return None

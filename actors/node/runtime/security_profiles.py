@@ -11,9 +11,7 @@ Differs  a machine has every profile unless its scenario lists those that it has
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Protocol
-
+from actors.node.runtime.profile import RuntimeProfile
 from sim.api.types import Obj
 
 LOCALHOST = "localhost/"
@@ -21,21 +19,7 @@ SECCOMP_ROOT = "/var/lib/kubelet/seccomp/"
 NOTHING: Obj = {}
 
 
-class Machine(Protocol):
-    """The names of the profiles that a machine has; None: every one."""
-
-    @property
-    def app_armor_profiles(self) -> Collection[str] | None:
-        """Loaded AppArmor profiles."""
-        ...
-
-    @property
-    def seccomp_profiles(self) -> Collection[str] | None:
-        """Files of seccomp profiles, below the agent's directory of them."""
-        ...
-
-
-def missing_profile(machine: Machine, pod: Obj, container: Obj, app_armor_prefix: str) -> str:
+def missing_profile(profile: RuntimeProfile, pod: Obj, container: Obj, app_armor_prefix: str) -> str:
     """The error because of a profile that the machine does not have; "" if it has them all.
 
     app_armor_prefix: of the annotation that names the profile of a container
@@ -43,14 +27,14 @@ def missing_profile(machine: Machine, pod: Obj, container: Obj, app_armor_prefix
     annotations = pod["metadata"].get("annotations") or NOTHING
     app_armor = annotations.get(f"{app_armor_prefix}{container['name']}", "")
     name = app_armor.removeprefix(LOCALHOST)
-    loaded = machine.app_armor_profiles
+    loaded = profile.app_armor_profiles
     if loaded is not None and app_armor.startswith(LOCALHOST) and name not in loaded:
         return f"failed to get container spec opts: failed to generate apparmor spec opts: apparmor profile not found {name}"
     context = container.get("securityContext") or NOTHING
     seccomp = context.get("seccompProfile") or (pod["spec"].get("securityContext") or NOTHING).get(
         "seccompProfile"
     )
-    files = machine.seccomp_profiles
+    files = profile.seccomp_profiles
     if files is None or not seccomp or seccomp["type"] != "Localhost" or context.get("privileged"):
         return ""
     name = seccomp["localhostProfile"]

@@ -112,7 +112,7 @@ class Beats:
             self._lines, self._lent = self._lines.copy(), False
         self._who[row], self._lines[row] = (beater, carrier), line
         self.members += 1
-        kernel.standing.deferred[self] = None
+        kernel.standing.deferred[self.plan] = None
         return True
 
     def _begin(self, at_us: Virtual) -> None:

@@ -301,7 +301,7 @@ class Served:
 
 
 class Latest:
-    """A `scheme.More` of the stored definitions, for clients that know a cluster's types
+    """`Scheme.more` of the stored definitions, for clients that know a cluster's types
     beforehand.
     """
 

@@ -19,21 +19,13 @@ import copy
 from base64 import b64encode
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from sim.api.kinds.registry import KINDS, rows_of
 from sim.api.schema.kind import VERBS, Kind, Row
 from sim.api.schema.resource import Resource, Subresource
 from sim.api.scheme.runtime_config import off_by_default
 from sim.ident import Names
-
-
-class More(Protocol):
-    """The resources that definitions add to a scheme at run time."""
-
-    @property
-    def served(self) -> Any:
-        """The present ones, as `custom.Served`."""
 
 
 class _Nothing:
@@ -70,7 +62,8 @@ class Scheme:
     off: resources that are not served, None: those that are off by default; by name they are still
         found
     enums: False if documents leave out which values fields of fixed kinds may have
-    more: the resources that definitions add; searched after the table
+    more: the resources that definitions add at run time; searched after the table.  `served` holds
+        the present ones as `crd.served.Served`
     fixed: the scheme of the table alone, the key of memos that depend on no definition
     """
 
@@ -83,7 +76,7 @@ class Scheme:
     ) -> None:
         self.names = names
         self.enums = enums
-        self.more: More = _Nothing()
+        self.more: Any = _Nothing()
         self.fixed = self
         off = off_by_default(names) if off is None else off
         known = _resources(names, kinds)
@@ -117,7 +110,7 @@ class Scheme:
             raise NoResource(text)
         return found
 
-    def beside(self, more: More) -> Self:
+    def beside(self, more: Any) -> Self:
         """The same table with other definitions, for a reader that sees another state."""
         other = copy.copy(self)
         other.more = more

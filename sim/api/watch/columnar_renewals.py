@@ -52,11 +52,26 @@ class Beater(Protocol):
 
 
 class Carrier(Protocol):
-    """The path by which the renewals of one object reach the store."""
+    """An API server's fast path by which the renewals of one object reach the store."""
 
     @property
     def server(self) -> object:
         """The API server that writes them."""
+
+    @property
+    def latency_us(self) -> tuple[int, int]:
+        """Lower and upper bound of the storage's latency of a write."""
+        ...
+
+    def beat(self, value: int, at_us: Virtual) -> Item | None:
+        """Commit the time now, if everything that the ordinary path checks is certain to pass;
+        otherwise returns None.
+        """
+        ...
+
+    def join(self, beater: Beater, next_us: Virtual) -> bool:
+        """True if columnar renewals take over from here until a state changes (`Beater.resume`)."""
+        ...
 
     @property
     def line(self) -> Line | None:

@@ -12,24 +12,23 @@ Differs  one delay for all caches of a server, not one per event.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import NamedTuple
 
 from sim.units import Virtual
 
 NEVER_US = Virtual(1 << 62)
 
 
-class Timers(Protocol):
-    """Virtual time and random draws, as the server provides them to its caches."""
+class Timers(NamedTuple):
+    """Virtual time and random draws, as the server provides them to its caches.
 
-    def now_us(self) -> Virtual:
-        """The present virtual time."""
+    call_at: calls a function at a virtual time
+    uniform_us: draws a duration between two bounds
+    """
 
-    def call_at(self, at_us: Virtual, fn: Callable[[Any], None], arg: Any = None) -> None:
-        """Calls `fn(arg)` at a virtual time."""
-
-    def uniform_us(self, low_us: int, high_us: int) -> int:
-        """A random duration between two bounds."""
+    now_us: Callable[[], Virtual]
+    call_at: Callable[..., None]
+    uniform_us: Callable[[int, int], int]
 
 
 class Horizon:

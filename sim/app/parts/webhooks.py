@@ -44,7 +44,6 @@ from sim.api.store import Question
 from sim.api.types import Json, Obj
 from sim.app.parts.rest_answers import read_answer
 from sim.app.parts.services import Services
-from sim.app.receivers import Receiver
 from sim.errors import InputError
 from sim.faults.shared.ledger import Ledger
 from sim.faults.surroundings.webhook import DENY, DOWN, SLOW, TARGET_PREFIX
@@ -53,6 +52,7 @@ from sim.kernel import Kernel, OutsideAnswer, OutsideRequest
 from sim.kernel.outside import DEADLINE_EXCEEDED
 from sim.units import MS
 from sim.wire.http.forms.yaml_json import YamlError, load_yaml
+from sim.wire.outside.calls import Receiver
 
 Decide = Callable[[Obj], Mapping[str, Any]]
 Convert = Callable[[Obj, str], Obj]

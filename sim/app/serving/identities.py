@@ -51,7 +51,7 @@ from sim.api.auth.keys import (
 )
 from sim.api.types import UserInfo
 from sim.app.cluster import Cluster
-from sim.app.receivers import Receiver, read_receiver
+from sim.app.receivers import read_receiver
 from sim.app.serving.remote import Issuer, Remote, Webhook
 from sim.errors import InputError
 from sim.files import read_bounded, read_text
@@ -61,6 +61,7 @@ from sim.options.apiserver.authentication import AuthenticationFlags
 from sim.options.controllers.manager import ControllerManagerOptions
 from sim.wire.http.documents import Published
 from sim.wire.http.identity.certificates import CertificateReader, load_bundle
+from sim.wire.outside.calls import Receiver
 from sim.wire.tls import Authority, client_context
 
 MEDIA_KEYS = "application/jwk-set+json"  # RFC 7517

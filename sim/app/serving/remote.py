@@ -29,9 +29,8 @@ from sim.api.auth.authenticators import oidc, token_webhook
 from sim.api.auth.authenticators.oidc import FETCH_AGAIN_US, IssuerKeys
 from sim.api.auth.authenticators.token_webhook import WebhookTokens, review_of
 from sim.api.auth.keys import VerifyingKey, read_key_set
-from sim.app.receivers import Receiver
 from sim.kernel import OutsideRequest
-from sim.wire.outside.calls import Exchanger
+from sim.wire.outside.calls import Exchanger, Receiver
 from sim.wire.patience import within
 from sim.wire.tls import client_context
 

@@ -291,7 +291,7 @@ class Informer:
             self.delivery = delivery
             self._reflector.tune()
             if may_wait and self._heartbeats.on_read:
-                self._ctx.kernel.standing.deferred[self] = None
+                self._ctx.kernel.standing.deferred[self.plan] = None
 
     def _hindered(self) -> None:
         """Receive each heartbeat singly while the process is paused or slow, because each one costs

@@ -188,7 +188,7 @@ class CoalescedCalls:
         if at_us - self._sent_us < self._limit_us:
             if self._quiet:
                 self._due = item, at_us, kernel.next_order()
-                self._standing.deferred[self] = None
+                self._standing.deferred[self.plan] = None
             else:
                 kernel.call_at(at_us, self._deliver, item)
         else:
@@ -202,7 +202,7 @@ class CoalescedCalls:
         due = self._due
         if due is None:
             return False
-        self._standing.deferred.pop(self, None)
+        self._standing.deferred.pop(self.plan, None)
         if self._has_come(due):
             self._due = None
             self._end()

@@ -22,8 +22,9 @@ from typing import Any, NamedTuple, cast
 
 from sim.api.store import Item
 from sim.api.types import Reply, Request
+from sim.api.watch.columnar_renewals import Carrier
 from sim.client.fast.coalesced_calls import Caller
-from sim.client.rest.channel import Call, Channel, RenewalPath
+from sim.client.rest.channel import Call, Channel
 from sim.kernel import NEVER_US, Context, State
 from sim.kernel.causes import caused_by
 from sim.kernel.dice import GAMMA, MASK, mix
@@ -122,7 +123,7 @@ class Heartbeat:
         self._state = rhythm.seed
         self._written_us = self._end_us = self._sent_us = self._next_us = NOT_DUE
         self._offset_us = 0
-        self._sure: RenewalPath | None = None
+        self._sure: Carrier | None = None
         self._channel: Channel | None = None
         self._out_low_us = self._out_span_us = self._back_low_us = self._back_span_us = 0
         self._store_low_us = self._store_span_us = 0
@@ -153,7 +154,7 @@ class Heartbeat:
             return
         self.cause = kernel.cause
         kernel.beat_at(self._plan(now_us + pause_us), self)
-        self._standing.deferred[self] = None
+        self._standing.deferred[self.plan] = None
 
     def _ordinarily(self, sent_us: Virtual) -> None:
         """Plan the next renewal as an ordinary request."""
@@ -169,7 +170,7 @@ class Heartbeat:
         if not channel.up or out.duplication or out.loss or back.loss:
             return False
         self._channel, server = channel, cast(Any, channel.server)
-        opened: Callable[[Request, tuple[str, ...]], RenewalPath | None] | None = getattr(
+        opened: Callable[[Request, tuple[str, ...]], Carrier | None] | None = getattr(
             server, "open_lease_path", None
         )
         self._sure = lease_path = None if opened is None else opened(self._request, self._path)
@@ -211,7 +212,7 @@ class Heartbeat:
         sure = self._sure
         item = None if sure is None else sure.beat(self._sent_us + self._offset_us, at_us)
         if item is None or sure is None:
-            self._standing.deferred.pop(self, None)
+            self._standing.deferred.pop(self.plan, None)
             self._arrive()
             return NOT_DUE
         self._item, self._written_us = item, at_us
@@ -264,7 +265,7 @@ class Heartbeat:
         planned_us = self._plan(end_us + self._draw(end_us))
         assert planned_us == next_us
         self._kernel.beat_at(next_us, self)
-        self._standing.deferred[self] = None
+        self._standing.deferred[self.plan] = None
 
     # --- when a state changes ---------------------------------------------------------------------
 

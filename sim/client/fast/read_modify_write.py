@@ -143,16 +143,16 @@ class Exchange(CoalescedCalls):
         if not compose(served[0], at_us):
             return False
         bucket, local_us = self._bucket, self._ctx.now_us()
-        if bucket.limits and not bucket.take_both(local_us, local_us + at_us - now_us, self):
+        if bucket.limits and not bucket.take_both(local_us, local_us + at_us - now_us, self.plan):
             return False
         self._planned = planned = Planned(
             read, write, served[0], now_us, arrives_us, replies_us, at_us, writes_us, draw, write_draw, written, undone,
             timeout_us, ends_us,
         )  # fmt: skip
         self._cause = kernel.cause
-        way.guard(served[0], self)
+        way.guard(served[0], self.plan)
         kernel.call_as_of(at_us, writes_us, self._commit, planned)
-        self._standing.deferred[self] = None
+        self._standing.deferred[self.plan] = None
         return True
 
     def _begin(self, leg: Leg, sent_us: Virtual, draw: int, quiet: bool, planned: Planned) -> None:
@@ -164,9 +164,9 @@ class Exchange(CoalescedCalls):
         """Remove and return the read-modify-write under way."""
         planned, self._planned = self._planned, None
         if planned is not None:
-            self._way.unguard(planned.item, self)
-            self._standing.deferred.pop(self, None)
-            if self._bucket.pending is not None and self._bucket.pending[1] is self:
+            self._way.unguard(planned.item, self.plan)
+            self._standing.deferred.pop(self.plan, None)
+            if self._bucket.pending is not None and self._bucket.pending[1] == self.plan:
                 later_us, _ = self._bucket.pending
                 self._bucket.pending = None
                 if later_us <= self._ctx.now_us():

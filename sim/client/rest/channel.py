@@ -25,13 +25,11 @@ Differs  a message that meets a cut link is sent again when the link is healed (
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
-from sim.api.store import Item
 from sim.api.types import Endpoint, Reply, Request, Watch
-from sim.api.watch.columnar_renewals import Beater
 from sim.client.rest.channel_watch import ChannelWatch
 from sim.kernel import Context, State
 from sim.units import Virtual
@@ -41,42 +39,6 @@ COPY = 128  # purpose bit of the second copy of a duplicated request, which has 
 REFUSED = "ConnectionRefused"
 RESET = "ConnectionReset"
 TIMEOUT = "Timeout"
-
-
-class Prompt(Protocol):
-    """An API server that may serve a request at the instant of its arrival (`ApiServer.serve`)."""
-
-    stopped_us: Virtual
-
-
-class RenewalPath(Protocol):
-    """An API server's fast path for one object in which one client updates a time again and again.
-
-    server: the server that offers it
-    latency_us: lower and upper bound of the storage's latency of a write
-    """
-
-    @property
-    def server(self) -> Prompt:
-        """The server that offers the fast path."""
-        ...
-
-    @property
-    def latency_us(self) -> tuple[int, int]:
-        """Lower and upper bound of the storage's latency of a write."""
-        ...
-
-    def beat(self, value: int, at_us: Virtual) -> Item | None:
-        """Commit the time now, if everything that the ordinary path checks is certain to pass;
-        otherwise returns None.
-        """
-        ...
-
-    def join(self, beater: Beater, next_us: Virtual) -> bool:
-        """True if columnar renewals take over from here until a state changes
-        (`Heartbeat.resume`).
-        """
-        ...
 
 
 class Channel:
@@ -261,7 +223,7 @@ class Call(msgspec.Struct, eq=False):
     request: Request
     on_reply: Callable[[Reply], None]
     sent_us: Virtual
-    server: Prompt | None = None
+    server: Any = None
     commits_us: tuple[int, int] = (0, 0)
     closed: bool = False
     step: tuple[Callable[[Any], None], Any] | None = None

@@ -10,10 +10,9 @@ Differs  one token lasts a whole number of microseconds (upstream: a float).
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Protocol
 
-from sim.api.store import Planned
 from sim.kernel import NEVER_US
 
 SECOND_US = 1_000_000
@@ -33,9 +32,9 @@ class TokenBucket:
         self._burst_us = burst * self._token_us
         self._full_us = 0  # when the bucket is full again
         self.limits = self._token_us > 0
-        # A token reserved for a later time and the deferred work that will take it; that work is
-        # notified (`plan`) if another request needs a token before.
-        self.pending: tuple[int, Planned] | None = None
+        # A token reserved for a later time, and what is called if another request needs a token
+        # before: the deferred work that will take it continues step by step.
+        self.pending: tuple[int, Callable[[], None]] | None = None
 
     def reserve(self, now_us: int, most_us: int = NEVER_US) -> int:
         """Take a token, on credit if necessary; returns the wait before it may be used.
@@ -63,7 +62,7 @@ class TokenBucket:
         self._full_us = full_us
         return True
 
-    def take_both(self, now_us: int, later_us: int, planned: Planned) -> bool:
+    def take_both(self, now_us: int, later_us: int, plan: Callable[[], None]) -> bool:
         """Take a token now and reserve another one for later, if neither needs a wait; returns
         False if none was taken.
         """
@@ -74,7 +73,7 @@ class TokenBucket:
         if (after_us if after_us > later_us else later_us) + self._token_us - self._burst_us > later_us:
             self._full_us = full_us
             return False
-        self.pending = later_us, planned
+        self.pending = later_us, plan
         return True
 
     def settle(self, now_us: int) -> None:
@@ -83,11 +82,11 @@ class TokenBucket:
         """
         if self.pending is None:
             return
-        (later_us, planned), self.pending = self.pending, None
+        (later_us, plan), self.pending = self.pending, None
         if later_us <= now_us:
             self.take(later_us)
         else:
-            planned.plan()
+            plan()
 
 
 class Limiter(Protocol):

@@ -21,7 +21,7 @@ _ACCEPTED = {"conditions": [{"type": kind, "status": "True"} for kind in ("Names
 
 
 class Planned:
-    """The custom resources of the definitions that the scenario applies; implements `scheme.More`."""
+    """The custom resources of the definitions that the scenario applies (`Scheme.more`)."""
 
     def __init__(self) -> None:
         self._found: dict[str, dict[str, Any]] = {}

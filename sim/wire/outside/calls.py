@@ -22,7 +22,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import trio
 
@@ -48,18 +48,12 @@ _BODILESS = ("GET", "HEAD", "DELETE", "OPTIONS")
 LOG = logging.getLogger(__name__)
 
 
-class Service(Protocol):
-    """A service that a client configuration names.  context: None for http"""
+class Receiver(NamedTuple):
+    """Where requests are sent, as a client configuration names it.  context: None for http"""
 
-    @property
-    def headers(self) -> dict[str, str]:
-        """Headers of each request."""
-        ...
-
-    @property
-    def context(self) -> ssl.SSLContext | None:
-        """How its connections are secured."""
-        ...
+    url: str
+    headers: dict[str, str]
+    context: ssl.SSLContext | None
 
 
 class _Certificates(NamedTuple):
@@ -88,7 +82,7 @@ class Exchanger:
     """
 
     def __init__(
-        self, receivers: Mapping[str, Service] = MappingProxyType({}), idle_max: int = IDLE_MAX
+        self, receivers: Mapping[str, Receiver] = MappingProxyType({}), idle_max: int = IDLE_MAX
     ) -> None:
         self._receivers = receivers
         self._idle_max = idle_max
@@ -218,7 +212,7 @@ class OutsideSender:
     def __init__(
         self,
         gate: Gate,
-        receivers: Mapping[str, Service] = MappingProxyType({}),
+        receivers: Mapping[str, Receiver] = MappingProxyType({}),
         is_still: Callable[[], bool] = lambda: False,
     ) -> None:
         self._gate, self._is_still = gate, is_still

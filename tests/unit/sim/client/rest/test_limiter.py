@@ -23,7 +23,7 @@ class Planned:
     def __init__(self) -> None:
         self.told = 0
 
-    def plan(self) -> None:
+    def __call__(self) -> None:
         self.told += 1
 
 

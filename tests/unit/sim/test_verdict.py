@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sim.check.verdict import shown_us, unit_of
+from sim.verdict import shown_us, unit_of
 from tests.unit.sim.check.test_expect import WHEN, Run, outage
 
 READY = "all nodes have Ready=True"
