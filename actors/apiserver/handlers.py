@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
-from actors.apiserver.builtin.identity import Barrier
 from actors.apiserver.caches.converting_watch import Consulting, ConvertingWatch
 from actors.apiserver.caches.selection import select
 from actors.apiserver.caches.watch_caches import CachedRead, Caches
@@ -54,7 +53,11 @@ PLAIN: dict[str, Callable[[Call], Steps]] = {
 
 
 class Handlers:
-    """The execution of requests by one incarnation of a replica."""
+    """The execution of requests by one incarnation of a replica.
+
+    hold_back: raises the refusal of a write that waits until the server has registered in which
+        versions it stores resources; None if no write has to wait
+    """
 
     def __init__(
         self,
@@ -64,7 +67,7 @@ class Handlers:
         caches: Caches,
         consult: Consulting,
     ) -> None:
-        self.barrier: Barrier | None = None
+        self.hold_back: Callable[[Request], None] | None = None
         self._authorizer = authorizer
         self._consult = consult
         self._scheme = registry.scheme
@@ -77,8 +80,8 @@ class Handlers:
         refusal = self._authorizer.refusal(request)
         if refusal is not None:
             raise Refusal.of(refusal)
-        if self.barrier is not None:
-            self.barrier.check(request)
+        if self.hold_back is not None:
+            self.hold_back(request)
         resource = self._scheme.find(request.group, request.version, request.resource)
         if resource is None:
             raise no_such_resource()
@@ -109,16 +112,16 @@ class Handlers:
             call.dry_run = True
         return call
 
+    def let_writes_pass(self, then: Callable[[], None]) -> None:
+        """Hold no write back any more, since the server is registered."""
+        self.hold_back = None
+        then()
+
     def _options(self, request: Request) -> Mapping[str, str]:
         """The options of a request; lists are whole while APIListChunking is off."""
         if request.verb != "list" or CHUNKING not in self._registry.gates:
             return request.options
         return {key: value for key, value in request.options.items() if key not in ("limit", "continue")}
-
-    @property
-    def held_back(self) -> bool:
-        """True until the server has registered in which versions it stores resources."""
-        return self.barrier is not None and not self.barrier.completed
 
     def is_admitted(self, request: Request) -> bool:
         """Return True if admission sees a request: a write, or a connection."""

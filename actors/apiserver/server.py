@@ -240,7 +240,8 @@ class ApiServer:
         Compactor(self.storage, lambda: self.prompt, ctx, self.options.compaction_interval_us)
         ctx.call_later_us(PROGRESS_US, self._progress, ctx)
         self.ready = True
-        self.handlers.barrier = begin_identity(self, store, ctx, self.rebound)
+        registered = partial(self.handlers.let_writes_pass, self.rebound)
+        self.handlers.hold_back = begin_identity(self, store, ctx, registered)
         self.rebound()
         ctx.on_terminate(Ending(self, ctx, EndpointKeeper(self, store, ctx).leave).begin)
         if self.options.goaway_chance:
@@ -283,7 +284,7 @@ class ApiServer:
     def _is_bounded(self) -> bool:
         """Return True if a request may have to wait or be refused."""
         seen = self.audit is not None or self.kernel.meters is not None
-        held_back = self.handlers is not None and self.handlers.held_back
+        held_back = self.handlers is not None and self.handlers.hold_back is not None
         return self._slow or self.traffic.limited or seen or held_back
 
     def drop_watches(self, resource: str, client: str) -> None:

@@ -240,14 +240,15 @@ class Barrier:
 
 def begin_identity(
     server: Server, store: LocalStore, ctx: Context, completed: Callable[[], None]
-) -> Barrier | None:
-    """Give an incarnation its identity; returns what holds writes back until it is registered.
+) -> Callable[[Request], None] | None:
+    """Give an incarnation its identity; returns what refuses writes until it is registered.
 
     completed: called once it is
     """
     if IDENTITY not in server.options.gates:
         return None
-    return Identity(server, store, ctx, completed).barrier
+    barrier = Identity(server, store, ctx, completed).barrier
+    return None if barrier is None else barrier.check
 
 
 def _ignored(_: Reply) -> None:
