@@ -2,7 +2,8 @@
 per daemon.
 
 A daemon's options are a frozen dataclass with fields made by `option(...)`: each field knows the
-name of its option in the specification, how its text is read, and what it affects. `parse` makes
+name of its option in the specification and how its text is read; `effects.txt` says what it
+affects. `parse` makes
 the value; it refuses unknown options and those without an effect in this program, and names the
 place.
 
@@ -19,6 +20,8 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -211,14 +214,15 @@ def one_of(*allowed: str) -> Check:
 class Option:
     """One option as the specification names it; `{short}` in name or default is the naming set's
     short name.
+
+    effect: "" if `effects.txt` has it
     """
 
     name: str
     read: Reader
     default: object
-    effect: str
-    unit: str
     check: Check | None
+    effect: str
 
     def spelled(self, names: Names) -> str:
         """The option's name in a naming set."""
@@ -238,11 +242,12 @@ class Option:
         return value
 
 
-def option(
-    name: str, read: Reader, default: object, effect: str, *, unit: str = "", check: Check | None = None
-) -> Any:
-    """A dataclass field that is an option.  `default` is written as a user would write it."""
-    spec = Option(name, read, default, effect, unit, check)
+def option(name: str, read: Reader, default: object, *, check: Check | None = None, effect: str = "") -> Any:
+    """A dataclass field that is an option.  `default` is written as a user would write it.
+
+    effect: given if it is computed; others have a row in `effects.txt`
+    """
+    spec = Option(name, read, default, check, effect)
     return dataclasses.field(
         default_factory=lambda: spec.value(spec.default, NAMES["orch"]), metadata={_SPEC: spec}
     )
@@ -251,6 +256,25 @@ def option(
 def options_of(daemon: type[Any]) -> dict[str, Option]:
     """Field name to option of a daemon's options class."""
     return {f.name: f.metadata[_SPEC] for f in dataclasses.fields(daemon) if _SPEC in f.metadata}
+
+
+def effects_of(daemon: type[Any]) -> dict[str, str]:
+    """Option name to what the option acts on, of a daemon's options class and its bases."""
+    rows = {
+        name: text for base in reversed(daemon.__mro__) for name, text in _effects().get(base.__name__, ())
+    }
+    return rows | {spec.name: spec.effect for spec in options_of(daemon).values() if spec.effect}
+
+
+@cache
+def _effects() -> Mapping[str, tuple[tuple[str, str], ...]]:
+    """The rows (option, effect) of `effects.txt` by the class that declares the options."""
+    sections = Path(__file__).with_name("effects.txt").read_text(encoding="utf-8").split("\n\n")[1:]
+    found = {}
+    for section in sections:
+        head, *rows = section.strip().splitlines()
+        found[head] = tuple((name, text) for name, _, text in (row.partition(": ") for row in rows))
+    return found
 
 
 # --- parsing --------------------------------------------------------------------------------------

@@ -24,18 +24,8 @@ from sim.options.client_config import configured_server, host_of
 class ClientFlags:
     """The options that choose an API server."""
 
-    master: str = option(
-        "master",
-        string,
-        "",
-        "the only API server that the process uses, such as https://apiserver-0 (default: all, in turn)",
-    )
-    client_config: Mapping[str, Any] = option(
-        "{short}config",
-        document,
-        {},
-        "a file beside the scenario, or its content: the server of its current context is used, unless master is given",
-    )
+    master: str = option("master", string, "")
+    client_config: Mapping[str, Any] = option("{short}config", document, {})
 
     def check_client(self) -> None:
         """Raises ValueError if the options name no server."""

@@ -36,9 +36,9 @@ def _of_manager(value: str) -> str | None:
     return None if value == EXTERNAL else known_cloud(value)
 
 
-def cloud_provider(effect: str, external: bool = False) -> Any:
+def cloud_provider(external: bool = False) -> Any:
     """The option; "" for no provider.  external: True if the daemon may leave the cloud to others"""
-    return option("cloud-provider", string, "", effect, check=_of_manager if external else _of_agent)
+    return option("cloud-provider", string, "", check=_of_manager if external else _of_agent)
 
 
 def provider_id(node: str) -> str:

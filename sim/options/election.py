@@ -23,37 +23,18 @@ JITTER_FACTOR = 1.2
 class ElectionFlags(ServerFlags):
     """A daemon gives `leader_elect_resource_name` a default of its own."""
 
-    leader_elect: bool = option("leader-elect", boolean, True, "true: only the leader works")
-    leader_elect_lease_duration_us: int = option(
-        "leader-elect-lease-duration",
-        duration,
-        "15s",
-        "time since the last observed renewal after which others may lead",
-        unit="us",
-    )
-    leader_elect_renew_deadline_us: int = option(
-        "leader-elect-renew-deadline",
-        duration,
-        "10s",
-        "time of failed renewals after which a leader gives up",
-        unit="us",
-    )
-    leader_elect_retry_period_us: int = option(
-        "leader-elect-retry-period", duration, "2s", "pause between attempts", unit="us"
-    )
+    leader_elect: bool = option("leader-elect", boolean, True)
+    leader_elect_lease_duration_us: int = option("leader-elect-lease-duration", duration, "15s")
+    leader_elect_renew_deadline_us: int = option("leader-elect-renew-deadline", duration, "10s")
+    leader_elect_retry_period_us: int = option("leader-elect-retry-period", duration, "2s")
     leader_elect_resource_lock: str = option(
         "leader-elect-resource-lock",
         string,
         "leases",
-        "kind of the lock object, or of both: an annotation and a Lease",
         check=one_of("leases", "endpointsleases", "configmapsleases"),
     )
-    leader_elect_resource_name: str = option(
-        "leader-elect-resource-name", string, "", "name of the lock object"
-    )
-    leader_elect_resource_namespace: str = option(
-        "leader-elect-resource-namespace", string, "{short}-system", "namespace of the lock object"
-    )
+    leader_elect_resource_name: str = option("leader-elect-resource-name", string, "")
+    leader_elect_resource_namespace: str = option("leader-elect-resource-namespace", string, "{short}-system")
 
     def check_election(self) -> None:
         """Raises ValueError if the times contradict each other; not called without leader election."""

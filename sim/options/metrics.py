@@ -31,20 +31,12 @@ def _previous_minor(value: str) -> str | None:
 class MetricsFlags:
     """Which metric families a daemon shows, and with which labels."""
 
-    disabled_metrics: tuple[str, ...] = option(
-        "disabled-metrics", strings, (), "metric families of this daemon that are not shown"
-    )
-    allow_metric_labels: Mapping[str, str] = option(
-        "allow-metric-labels",
-        mapping,
-        {},
-        "values that a label may have, as {'FAMILY,LABEL': 'a,b'}; others are shown as unexpected",
-        check=_metric_labels,
-    )
+    disabled_metrics: tuple[str, ...] = option("disabled-metrics", strings, ())
+    allow_metric_labels: Mapping[str, str] = option("allow-metric-labels", mapping, {}, check=_metric_labels)
     show_hidden_metrics_for_version: str = option(
         "show-hidden-metrics-for-version",
         string,
         "",
-        f"{PREVIOUS_MINOR}: families that have been deprecated for more than a release are shown",
         check=_previous_minor,
+        effect=f"{PREVIOUS_MINOR}: families that have been deprecated for more than a release are shown",
     )

@@ -68,69 +68,27 @@ def _named(value: str) -> str | None:
 class SchedulerOptions(ClientFlags, ElectionFlags):
     """The options of one scheduler process."""
 
-    api_qps: float = option(
-        "{short}-api-qps",
-        number,
-        50,
-        "rate of each client's token bucket; 0 means 5, less: no limit",
-        unit="1/s",
-    )
-    api_burst: int = option(
-        "{short}-api-burst", integer, 100, "size of each client's token bucket", check=at_least(1)
-    )
+    api_qps: float = option("{short}-api-qps", number, 50)
+    api_burst: int = option("{short}-api-burst", integer, 100, check=at_least(1))
 
-    leader_elect_resource_name: str = option(
-        "leader-elect-resource-name", string, "{short}-scheduler", "name of the lock object"
-    )
+    leader_elect_resource_name: str = option("leader-elect-resource-name", string, "{short}-scheduler")
     secure_port: int = secure_port(10259)
 
     feature_gates: Mapping[str, str] = feature_gates(POD_DISRUPTION, *OF_SPREAD, *OF_VOLUMES)
 
     # --- configuration ---
-    scheduler_name: str = option(
-        "scheduler-name",
-        string,
-        "default-scheduler",
-        "name by which pods choose this scheduler",
-        check=_named,
-    )
+    scheduler_name: str = option("scheduler-name", string, "default-scheduler", check=_named)
     percentage_of_nodes_to_score: int = option(
-        "percentage-of-nodes-to-score",
-        integer,
-        0,
-        "share of the nodes searched for feasible ones; 0: by the number of nodes",
-        unit="%",
-        check=within(0, 100),
+        "percentage-of-nodes-to-score", integer, 0, check=within(0, 100)
     )
-    pod_initial_backoff_us: int = option(
-        "pod-initial-backoff",
-        duration,
-        "1s",
-        "wait after a pod's first failure",
-        unit="us",
-        check=more_than(0),
-    )
-    pod_max_backoff_us: int = option(
-        "pod-max-backoff", duration, "10s", "longest wait of a pod that keeps failing", unit="us"
-    )
+    pod_initial_backoff_us: int = option("pod-initial-backoff", duration, "1s", check=more_than(0))
+    pod_max_backoff_us: int = option("pod-max-backoff", duration, "10s")
 
     pod_max_unschedulable_us: int = option(
-        "pod-max-in-unschedulable-pods-duration",
-        duration,
-        "5m0s",
-        "time after which an unschedulable pod is tried again without an event",
-        unit="us",
-        check=more_than(0),
+        "pod-max-in-unschedulable-pods-duration", duration, "5m0s", check=more_than(0)
     )
 
-    bind_timeout_us: int = option(
-        "bind-timeout",
-        duration,
-        "10m0s",
-        "longest wait for the volumes of a pod before it is bound",
-        unit="us",
-        check=more_than(0),
-    )
+    bind_timeout_us: int = option("bind-timeout", duration, "10m0s", check=more_than(0))
 
     def __post_init__(self) -> None:
         if self.pod_max_backoff_us < self.pod_initial_backoff_us:

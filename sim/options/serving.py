@@ -50,7 +50,9 @@ def _paths(value: tuple[str, ...]) -> str | None:
 
 def secure_port(default: int) -> Any:
     """The option of the port, which each daemon has its own default of."""
-    return option("secure-port", integer, default, "port of the server; 0: none", check=within(0, PORT_MAX))
+    return option(
+        "secure-port", integer, default, check=within(0, PORT_MAX), effect="port of the server; 0: none"
+    )
 
 
 @dataclass(frozen=True)
@@ -61,23 +63,14 @@ class ServerFlags(MetricsFlags):
         "bind-address",
         string,
         "0.0.0.0",
-        f"address of the server; componentstatuses probe {LOCAL}",
         check=_address,
+        effect=f"address of the server; componentstatuses probe {LOCAL}",
     )
     secure_port: int = secure_port(0)
     always_allow_paths: tuple[str, ...] = option(
-        "authorization-always-allow-paths",
-        strings,
-        "/healthz,/readyz,/livez",
-        "paths that need no rights; for others of the server those of unknown users are reviewed",
-        check=_paths,
+        "authorization-always-allow-paths", strings, "/healthz,/readyz,/livez", check=_paths
     )
-    reviews_config: Mapping[str, Any] = option(
-        "authorization-kubeconfig",
-        document,
-        {},
-        "a file beside the scenario, or its content; without it paths that need rights are forbidden",
-    )
+    reviews_config: Mapping[str, Any] = option("authorization-kubeconfig", document, {})
 
     def check_server(self) -> None:
         """Raises ValueError if the configuration for reviews names no server."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sim.ident import Names
 from sim.options import scheduler
 from sim.options.apiserver import server as api_server
-from sim.options.base import Option, options_of
+from sim.options.base import Option, duration, effects_of, options_of
 from sim.options.controllers import manager as controller_manager
 from sim.options.features.gates import FEATURE_GATES, SPECIAL, built_gates
 from sim.options.features.table import GATES
@@ -63,8 +63,9 @@ DAEMONS = tuple(_DAEMONS)
 def option_rows(daemon: str, names: Names) -> list[OptionRow]:
     """The options of a daemon by name, those with an effect first."""
     found = _DAEMONS[daemon]
+    effects = effects_of(found.options)
     declared = options_of(found.options).values()
-    rows = [OptionRow(each.spelled(names), _default(each, names), each.effect) for each in declared]
+    rows = [OptionRow(each.spelled(names), _default(each, names), effects[each.name]) for each in declared]
     refused = [OptionRow(_spelled(name, names), "", "", why) for name, why in found.refused.items()]
     return [*sorted(rows), *sorted(refused)]
 
@@ -84,7 +85,7 @@ def _default(declared: Option, names: Names) -> str:
         return str(default).lower()
     if isinstance(default, str):
         return default.replace("{short}", names.short)
-    if isinstance(default, int) and declared.unit == "us":
+    if isinstance(default, int) and declared.read is duration:
         return format_duration(default)
     return str(default) if default not in ({}, ()) else ""
 

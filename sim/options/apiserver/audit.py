@@ -39,26 +39,24 @@ JSON, LEGACY = "json", "legacy"
 FORMATS = (JSON, LEGACY)
 
 
-# The options that both backends have, by the rest of their names: reader, effect, unit, check.
-_SHARED: Mapping[str, tuple[Reader, str, str, Check | None]] = {
-    "version": (string, "group and version of events: v1 is the only one", "", None),
-    "batch-buffer-size": (long_integer, "events that wait; further ones are dropped", "", more_than(0)),
-    "batch-max-size": (long_integer, "events of a batch", "", more_than(0)),
+# The options that both backends have, by the rest of their names: reader, effect, check.
+_SHARED: Mapping[str, tuple[Reader, str, Check | None]] = {
+    "version": (string, "group and version of events: v1 is the only one", None),
+    "batch-buffer-size": (long_integer, "events that wait; further ones are dropped", more_than(0)),
+    "batch-max-size": (long_integer, "events of a batch", more_than(0)),
     "batch-max-wait": (
         duration,
         "time until a batch that is not full is delivered; of the webhook, in real time",
-        "us",
         None,
     ),
-    "batch-throttle-enable": (boolean, "true: batches have a rate", "", None),
-    "batch-throttle-qps": (number, "batches a second on average", "", None),
-    "batch-throttle-burst": (long_integer, "batches at once after a pause", "", None),
-    "truncate-enabled": (boolean, "true: an event that is too large loses its objects", "", None),
-    "truncate-max-event-size": (long_integer, "bytes of an event", "", more_than(0)),
+    "batch-throttle-enable": (boolean, "true: batches have a rate", None),
+    "batch-throttle-qps": (number, "batches a second on average", None),
+    "batch-throttle-burst": (long_integer, "batches at once after a pause", None),
+    "truncate-enabled": (boolean, "true: an event that is too large loses its objects", None),
+    "truncate-max-event-size": (long_integer, "bytes of an event", more_than(0)),
     "truncate-max-batch-size": (
         long_integer,
         "bytes of a batch: the bound of those of an event, since each event is cut before batches are made",
-        "",
         None,
     ),
 }
@@ -66,55 +64,24 @@ _SHARED: Mapping[str, tuple[Reader, str, str, Check | None]] = {
 
 def _shared(backend: str, name: str, default: object) -> Any:
     """An option that both backends have."""
-    read, effect, unit, check = _SHARED[name]
-    return option(f"audit-{backend}-{name}", read, default, effect, unit=unit, check=check)
+    read, effect, check = _SHARED[name]
+    return option(f"audit-{backend}-{name}", read, default, check=check, effect=effect)
 
 
 @dataclass(frozen=True)  # without slots: it is one of several bases
 class AuditFlags:
     """The options of the audit."""
 
-    audit_policy_file: str = option(
-        POLICY, file_name, "", "the policy: which requests are recorded, and at which stages"
-    )
+    audit_policy_file: str = option(POLICY, file_name, "")
 
-    audit_log_path: str = option(
-        LOG, string, "", "file of the log, '-' for standard output; with virtual times"
-    )
-    audit_log_format: str = option(
-        "audit-log-format", string, JSON, "json, or legacy: a line of text", check=one_of(*FORMATS)
-    )
+    audit_log_path: str = option(LOG, string, "")
+    audit_log_format: str = option("audit-log-format", string, JSON, check=one_of(*FORMATS))
     audit_log_version: str = _shared("log", "version", "")
-    audit_log_maxage_days: int = option(
-        "audit-log-maxage",
-        long_integer,
-        0,
-        "days for which older files are kept, in virtual time; 0: no limit",
-        unit="days",
-        check=at_least(0),
-    )
-    audit_log_maxbackup: int = option(
-        "audit-log-maxbackup", long_integer, 0, "older files that are kept; 0: all", check=at_least(0)
-    )
-    audit_log_maxsize_mb: int = option(
-        "audit-log-maxsize",
-        long_integer,
-        0,
-        "megabytes of a file, after which the next one begins; 0: 100",
-        unit="mb",
-        check=at_least(0),
-    )
-    audit_log_compress: bool = option(
-        "audit-log-compress", boolean, False, "true: older files are compressed"
-    )
-    audit_log_mode: str = option(
-        "audit-log-mode",
-        string,
-        BLOCKING,
-        "batch: events are written later, and lost in a crash; blocking-strict: a request is refused if its first event "
-        "cannot be written",
-        check=one_of(*MODES),
-    )
+    audit_log_maxage_days: int = option("audit-log-maxage", long_integer, 0, check=at_least(0))
+    audit_log_maxbackup: int = option("audit-log-maxbackup", long_integer, 0, check=at_least(0))
+    audit_log_maxsize_mb: int = option("audit-log-maxsize", long_integer, 0, check=at_least(0))
+    audit_log_compress: bool = option("audit-log-compress", boolean, False)
+    audit_log_mode: str = option("audit-log-mode", string, BLOCKING, check=one_of(*MODES))
     audit_log_batch_buffer_size: int = _shared("log", "batch-buffer-size", 10_000)
     audit_log_batch_max_size: int = _shared("log", "batch-max-size", 1)
     audit_log_batch_max_wait_us: int = _shared("log", "batch-max-wait", "0s")
@@ -125,26 +92,12 @@ class AuditFlags:
     audit_log_truncate_max_event_size: int = _shared("log", "truncate-max-event-size", 100 << 10)
     audit_log_truncate_max_batch_size: int = _shared("log", "truncate-max-batch-size", 10 << 20)
 
-    audit_webhook_config_file: str = option(
-        WEBHOOK, file_name, "", "a client configuration that names the webhook of a served cluster"
-    )
+    audit_webhook_config_file: str = option(WEBHOOK, file_name, "")
     audit_webhook_version: str = _shared("webhook", "version", "")
     audit_webhook_initial_backoff_us: int = option(
-        "audit-webhook-initial-backoff",
-        duration,
-        "10s",
-        "time before the first retry, in real time",
-        unit="us",
-        check=more_than(0),
+        "audit-webhook-initial-backoff", duration, "10s", check=more_than(0)
     )
-    audit_webhook_mode: str = option(
-        "audit-webhook-mode",
-        string,
-        BATCH,
-        "batch: events are sent later, in batches; blocking: a request waits until its first event is sent; "
-        "blocking-strict: it is refused if that fails",
-        check=one_of(*MODES),
-    )
+    audit_webhook_mode: str = option("audit-webhook-mode", string, BATCH, check=one_of(*MODES))
     audit_webhook_batch_buffer_size: int = _shared("webhook", "batch-buffer-size", 10_000)
     audit_webhook_batch_max_size: int = _shared("webhook", "batch-max-size", 400)
     audit_webhook_batch_max_wait_us: int = _shared("webhook", "batch-max-wait", "30s")

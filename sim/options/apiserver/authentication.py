@@ -69,146 +69,44 @@ def _https(value: str) -> str | None:
 class AuthenticationFlags:
     """The options by which clients from outside are authenticated, and tokens issued."""
 
-    anonymous_auth: bool = option(
-        "anonymous-auth", boolean, True, "false: requests without credentials are refused with 401"
-    )
-    client_ca_file: str = option(
-        "client-ca-file",
-        file_name,
-        "",
-        "authorities that sign certificates of clients, in addition to the server's own",
-    )
-    token_auth_file: str = option("token-auth-file", file_name, "", 'users: token,user,uid,"group1,group2"')
-    bootstrap_token_auth: bool = option(
-        "enable-bootstrap-token-auth", boolean, False, "true: Secrets of bootstrap tokens are credentials"
-    )
-    api_audiences: tuple[str, ...] = option(
-        "api-audiences", strings, "", "audiences of tokens for the API (default: the issuers)"
-    )
-    service_account_issuers: tuple[str, ...] = option(
-        "service-account-issuer",
-        strings,
-        "",
-        "issuers of service account tokens, of which the first issues (default: the service of the API)",
-        check=_issuers,
-    )
-    service_account_signing_key_file: str = option(
-        "service-account-signing-key-file",
-        file_name,
-        "",
-        "private key that signs tokens; a journal holds it (default: a new one)",
-    )
-    service_account_key_files: tuple[str, ...] = option(
-        "service-account-key-file",
-        file_names,
-        "",
-        "keys that verify tokens (default: that of the signing key)",
-    )
-    service_account_jwks_uri: str = option(
-        "service-account-jwks-uri",
-        string,
-        "",
-        "address of the keys in the discovery document",
-        check=_https,
-    )
+    anonymous_auth: bool = option("anonymous-auth", boolean, True)
+    client_ca_file: str = option("client-ca-file", file_name, "")
+    token_auth_file: str = option("token-auth-file", file_name, "")
+    bootstrap_token_auth: bool = option("enable-bootstrap-token-auth", boolean, False)
+    api_audiences: tuple[str, ...] = option("api-audiences", strings, "")
+    service_account_issuers: tuple[str, ...] = option("service-account-issuer", strings, "", check=_issuers)
+    service_account_signing_key_file: str = option("service-account-signing-key-file", file_name, "")
+    service_account_key_files: tuple[str, ...] = option("service-account-key-file", file_names, "")
+    service_account_jwks_uri: str = option("service-account-jwks-uri", string, "", check=_https)
     service_account_extend_token_expiration: bool = option(
-        "service-account-extend-token-expiration",
-        boolean,
-        True,
-        "true: a token of a pod that is requested for 3607 s lives for a year",
+        "service-account-extend-token-expiration", boolean, True
     )
     service_account_max_token_expiration_us: int = option(
-        "service-account-max-token-expiration",
-        duration,
-        "0s",
-        "longest life of a token that a request gets; 0: none",
-        unit="us",
-        check=_expiration,
+        "service-account-max-token-expiration", duration, "0s", check=_expiration
     )
-    requestheader_client_ca_file: str = option(
-        "requestheader-client-ca-file",
-        file_name,
-        "",
-        "authorities of front proxies; without it their headers are ignored",
-    )
-    requestheader_allowed_names: tuple[str, ...] = option(
-        "requestheader-allowed-names",
-        strings,
-        "",
-        "common names of front proxies; none: any of the authorities'",
-    )
-    requestheader_username_headers: tuple[str, ...] = option(
-        "requestheader-username-headers", strings, "", "headers of front proxies that name a user"
-    )
-    requestheader_group_headers: tuple[str, ...] = option(
-        "requestheader-group-headers", strings, "", "headers of front proxies that name groups"
-    )
-    requestheader_extra_prefixes: tuple[str, ...] = option(
-        "requestheader-extra-headers-prefix", strings, "", "prefixes of headers with further attributes"
-    )
-    proxy_client_cert_file: str = option(
-        "proxy-client-cert-file",
-        file_name,
-        "",
-        "the certificate by which aggregated API servers know this one (default: none is shown)",
-    )
-    proxy_client_key_file: str = option(
-        "proxy-client-key-file", file_name, "", "the key of proxy-client-cert-file"
-    )
+    requestheader_client_ca_file: str = option("requestheader-client-ca-file", file_name, "")
+    requestheader_allowed_names: tuple[str, ...] = option("requestheader-allowed-names", strings, "")
+    requestheader_username_headers: tuple[str, ...] = option("requestheader-username-headers", strings, "")
+    requestheader_group_headers: tuple[str, ...] = option("requestheader-group-headers", strings, "")
+    requestheader_extra_prefixes: tuple[str, ...] = option("requestheader-extra-headers-prefix", strings, "")
+    proxy_client_cert_file: str = option("proxy-client-cert-file", file_name, "")
+    proxy_client_key_file: str = option("proxy-client-key-file", file_name, "")
 
-    oidc_issuer_url: str = option("oidc-issuer-url", string, "", "the issuer of ID tokens", check=_https)
-    oidc_client_id: str = option("oidc-client-id", string, "", "the audience of ID tokens")
-    oidc_ca_file: str = option(
-        "oidc-ca-file",
-        file_name,
-        "",
-        "authorities of the issuer's own certificate (default: those of this machine)",
-    )
-    oidc_keys_file: str = option(
-        "oidc-keys-file",
-        file_name,
-        "",
-        "the issuer's JSON web key set (default: what its discovery document names)",
-    )
-    oidc_username_claim: str = option("oidc-username-claim", string, "sub", "the claim that names the user")
-    oidc_username_prefix: str = option(
-        "oidc-username-prefix",
-        string,
-        "",
-        "prefix of the user (default: ISSUER#, but nothing for email; -: nothing)",
-    )
-    oidc_groups_claim: str = option("oidc-groups-claim", string, "", "the claim that names groups")
-    oidc_groups_prefix: str = option("oidc-groups-prefix", string, "", "prefix of each group")
-    oidc_signing_algs: tuple[str, ...] = option(
-        "oidc-signing-algs",
-        strings,
-        "RS256",
-        "algorithms that ID tokens may be signed with",
-        check=_algorithms,
-    )
-    oidc_required_claims: Mapping[str, str] = option(
-        "oidc-required-claim", mapping, "", "claims with values that an ID token has to hold: claim=value"
-    )
-    token_webhook_config_file: str = option(
-        "authentication-token-webhook-config-file",
-        file_name,
-        "",
-        "a kubeconfig of the service that judges tokens",
-    )
+    oidc_issuer_url: str = option("oidc-issuer-url", string, "", check=_https)
+    oidc_client_id: str = option("oidc-client-id", string, "")
+    oidc_ca_file: str = option("oidc-ca-file", file_name, "")
+    oidc_keys_file: str = option("oidc-keys-file", file_name, "")
+    oidc_username_claim: str = option("oidc-username-claim", string, "sub")
+    oidc_username_prefix: str = option("oidc-username-prefix", string, "")
+    oidc_groups_claim: str = option("oidc-groups-claim", string, "")
+    oidc_groups_prefix: str = option("oidc-groups-prefix", string, "")
+    oidc_signing_algs: tuple[str, ...] = option("oidc-signing-algs", strings, "RS256", check=_algorithms)
+    oidc_required_claims: Mapping[str, str] = option("oidc-required-claim", mapping, "")
+    token_webhook_config_file: str = option("authentication-token-webhook-config-file", file_name, "")
     token_webhook_version: str = option(
-        "authentication-token-webhook-version",
-        string,
-        "v1beta1",
-        "version of the TokenReviews that are sent: v1 or v1beta1",
-        check=one_of("v1", "v1beta1"),
+        "authentication-token-webhook-version", string, "v1beta1", check=one_of("v1", "v1beta1")
     )
-    token_webhook_cache_ttl_us: int = option(
-        "authentication-token-webhook-cache-ttl",
-        duration,
-        "2m0s",
-        "how long an answer of the service is remembered",
-        unit="us",
-    )
+    token_webhook_cache_ttl_us: int = option("authentication-token-webhook-cache-ttl", duration, "2m0s")
 
     def issuers(self, default: str) -> tuple[str, ...]:
         """The accepted issuers of service account tokens."""

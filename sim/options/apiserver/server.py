@@ -159,215 +159,60 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags, MetricsFlags):
     """The options of every API server replica."""
 
     authorization_modes: tuple[str, ...] = option(
-        AUTHORIZATION_MODE,
-        strings,
-        "Node,RBAC",
-        "authorizers in order; the first that allows or denies a request decides",
-        check=_known_modes,
+        AUTHORIZATION_MODE, strings, "Node,RBAC", check=_known_modes
     )
-    authorization_webhook_file: str = option(
-        WEBHOOK_FILE, file_name, "", "a kubeconfig of the service that judges requests in the mode Webhook"
-    )
+    authorization_webhook_file: str = option(WEBHOOK_FILE, file_name, "")
     authorization_webhook_version: str = option(
-        "authorization-webhook-version",
-        string,
-        "v1beta1",
-        "version of the SubjectAccessReviews that are sent: v1 or v1beta1",
-        check=one_of("v1", "v1beta1"),
+        "authorization-webhook-version", string, "v1beta1", check=one_of("v1", "v1beta1")
     )
     authorization_webhook_authorized_us: int = option(
-        "authorization-webhook-cache-authorized-ttl",
-        duration,
-        "5m0s",
-        "how long the service's permission is remembered",
-        unit="us",
+        "authorization-webhook-cache-authorized-ttl", duration, "5m0s"
     )
     authorization_webhook_unauthorized_us: int = option(
-        "authorization-webhook-cache-unauthorized-ttl",
-        duration,
-        "30s",
-        "how long the service's refusal is remembered",
-        unit="us",
+        "authorization-webhook-cache-unauthorized-ttl", duration, "30s"
     )
-    authorization_policy_file: str = option(
-        POLICY_FILE, file_name, "", "file with the policies of the mode ABAC, one for each line"
-    )
-    priority_and_fairness: bool = option(
-        FAIRNESS, boolean, True, "false: requests beyond the limits are refused instead of waiting for a seat"
-    )
-    max_requests_inflight: int = option(
-        LIMITS[0],
-        long_integer,
-        400,
-        "limit of reads in flight, or number of seats; 0: no limit, or no seats",
-        check=at_least(0),
-    )
-    max_mutating_requests_inflight: int = option(
-        LIMITS[1],
-        long_integer,
-        200,
-        "limit of writes in flight, or number of seats; 0: no limit, or no seats",
-        check=at_least(0),
-    )
-    request_timeout_us: int = option(
-        "request-timeout",
-        duration,
-        "1m0s",
-        "a request that takes longer gets 504; a write has 34 s at most",
-        unit="us",
-        check=more_than(0),
-    )
-    min_request_timeout_s: int = option(
-        "min-request-timeout",
-        long_integer,
-        1800,
-        "watches without a timeout of their own end after 1 to 2 times this",
-        unit="s",
-        check=at_least(1),
-    )
-    event_ttl_us: int = option(
-        "event-ttl",
-        duration,
-        "1h0m0s",
-        "time from the last write of an event to its removal, in whole seconds; less than one: it is kept",
-        unit="us",
-    )
+    authorization_policy_file: str = option(POLICY_FILE, file_name, "")
+    priority_and_fairness: bool = option(FAIRNESS, boolean, True)
+    max_requests_inflight: int = option(LIMITS[0], long_integer, 400, check=at_least(0))
+    max_mutating_requests_inflight: int = option(LIMITS[1], long_integer, 200, check=at_least(0))
+    request_timeout_us: int = option("request-timeout", duration, "1m0s", check=more_than(0))
+    min_request_timeout_s: int = option("min-request-timeout", long_integer, 1800, check=at_least(1))
+    event_ttl_us: int = option("event-ttl", duration, "1h0m0s")
     compaction_interval_us: int = option(
-        "etcd-compaction-interval",
-        duration,
-        "5m0s",
-        "time between compactions of the storage's history; 0: none",
-        unit="us",
-        check=not_faster(MS, zero=True),
+        "etcd-compaction-interval", duration, "5m0s", check=not_faster(MS, zero=True)
     )
-    service_cidr: str = option(
-        "service-cluster-ip-range", string, "10.0.0.0/24", "addresses of services", check=_network
-    )
-    node_ports: range = option(
-        "service-node-port-range",
-        _ports,
-        "30000-32767",
-        "ports of Services on nodes; 30000+100 means a hundred ports",
-    )
-    enable_garbage_collector: bool = option(
-        "enable-garbage-collector",
-        boolean,
-        True,
-        "false: no deletion waits for dependents or orphans them; set the option of the controller manager too",
-    )
-    disabled_admission: tuple[str, ...] = option(
-        "disable-admission-plugins", strings, "", "plugins to switch off"
-    )
-    enabled_admission: tuple[str, ...] = option(
-        "enable-admission-plugins", strings, "", "plugins to switch on in addition to the default ones"
-    )
-    admission_configuration: Mapping[str, object] = option(
-        "admission-control-config-file",
-        document,
-        {},
-        "a file beside the scenario, or its content: an AdmissionConfiguration with plugins' configurations",
-    )
+    service_cidr: str = option("service-cluster-ip-range", string, "10.0.0.0/24", check=_network)
+    node_ports: range = option("service-node-port-range", _ports, "30000-32767")
+    enable_garbage_collector: bool = option("enable-garbage-collector", boolean, True)
+    disabled_admission: tuple[str, ...] = option("disable-admission-plugins", strings, "")
+    enabled_admission: tuple[str, ...] = option("enable-admission-plugins", strings, "")
+    admission_configuration: Mapping[str, object] = option("admission-control-config-file", document, {})
     feature_gates: Mapping[str, str] = feature_gates(
         "APIPriorityAndFairness", "ServerSideFieldValidation", *OF_API_SERVER
     )
-    runtime_config: Mapping[str, str] = option(
-        "runtime-config",
-        switches,
-        "",
-        "versions (GROUP/VERSION) and resources (GROUP/VERSION/RESOURCE) that are served, =true or =false; api/all, "
-        "api/ga, api/beta, api/alpha",
-    )
-    allow_privileged: bool = option(
-        "allow-privileged", boolean, True, "false: privileged containers are refused"
-    )
-    not_ready_toleration_s: int = option(
-        "default-not-ready-toleration-seconds",
-        long_integer,
-        300,
-        "toleration of nodes that are not ready, which pods get; less than 0 means 0",
-        unit="s",
-    )
-    unreachable_toleration_s: int = option(
-        "default-unreachable-toleration-seconds",
-        long_integer,
-        300,
-        "toleration of unreachable nodes, which pods get; less than 0 means 0",
-        unit="s",
-    )
+    runtime_config: Mapping[str, str] = option("runtime-config", switches, "")
+    allow_privileged: bool = option("allow-privileged", boolean, True)
+    not_ready_toleration_s: int = option("default-not-ready-toleration-seconds", long_integer, 300)
+    unreachable_toleration_s: int = option("default-unreachable-toleration-seconds", long_integer, 300)
 
-    identity_lease_s: int = option(
-        "identity-lease-duration-seconds",
-        long_integer,
-        3600,
-        "how long the lease of a server that is gone is kept (gate APIServerIdentity)",
-        unit="s",
-        check=more_than(0),
-    )
+    identity_lease_s: int = option("identity-lease-duration-seconds", long_integer, 3600, check=more_than(0))
     identity_renew_s: int = option(
-        "identity-lease-renew-interval-seconds",
-        long_integer,
-        10,
-        "time between renewals of a server's lease, times 1 to 1.04",
-        unit="s",
-        check=more_than(0),
+        "identity-lease-renew-interval-seconds", long_integer, 10, check=more_than(0)
     )
     transport_security: tuple[str, ...] = option(
-        "strict-transport-security-directives",
-        strings,
-        "",
-        "the header Strict-Transport-Security of all answers, such as max-age=31536000,includeSubDomains",
-        check=_directives,
+        "strict-transport-security-directives", strings, "", check=_directives
     )
-    watch_cache: bool = option(
-        "watch-cache",
-        boolean,
-        True,
-        "false: the storage serves all lists and watches, as it serves those of events",
-    )
-    watch_cache_sizes: Mapping[str, int] = option(
-        "watch-cache-sizes",
-        _sizes,
-        "",
-        "RESOURCE.GROUP#0: no watch cache; events#1: a watch cache, which determines its size itself",
-    )
-    goaway_chance: float = option(
-        "goaway-chance",
-        number,
-        0,
-        "share of replies that end their connection: the client's next request goes to the next server",
-        check=within(0, GOAWAY_MAX),
-    )
-    profiling: bool = option("profiling", boolean, True, "false: no profiles below /debug/pprof")
-    logs_handler: bool = option("enable-logs-handler", boolean, True, "false: no page /logs")
+    watch_cache: bool = option("watch-cache", boolean, True)
+    watch_cache_sizes: Mapping[str, int] = option("watch-cache-sizes", _sizes, "")
+    goaway_chance: float = option("goaway-chance", number, 0, check=within(0, GOAWAY_MAX))
+    profiling: bool = option("profiling", boolean, True)
+    logs_handler: bool = option("enable-logs-handler", boolean, True)
     http2_streams_max: int = option(
-        "http2-max-streams-per-connection",
-        long_integer,
-        0,
-        "requests at a time on one connection of HTTP/2; 0: 250",
-        check=within(0, 2**31 - 1),
+        "http2-max-streams-per-connection", long_integer, 0, check=within(0, 2**31 - 1)
     )
-    livez_grace_us: int = option(
-        "livez-grace-period",
-        duration,
-        "0s",
-        "time after the start of a server in which /livez counts checks as passed that wait for the storage",
-        unit="us",
-        check=at_least(0),
-    )
-    shutdown_delay_us: int = option(
-        "shutdown-delay-duration",
-        duration,
-        "0s",
-        "time after SIGTERM in which the server is not ready but serves as before",
-        unit="us",
-    )
-    shutdown_send_retry_after: bool = option(
-        "shutdown-send-retry-after",
-        boolean,
-        False,
-        "true: after that it answers new requests with 429 (Retry-After: 5) and ends 2 s after its last request; "
-        "false: it refuses connections, and its watches continue for request-timeout",
-    )
+    livez_grace_us: int = option("livez-grace-period", duration, "0s", check=at_least(0))
+    shutdown_delay_us: int = option("shutdown-delay-duration", duration, "0s")
+    shutdown_send_retry_after: bool = option("shutdown-send-retry-after", boolean, False)
 
     @property
     def changed_gates(self) -> tuple[str, ...]:

@@ -95,15 +95,8 @@ def _leader(index: int, given: Any) -> tuple[str, str]:
 class LeaderMigrationFlags(ElectionFlags):
     """The options of leader migration, beside those of leader election."""
 
-    enable_leader_migration: bool = option(
-        "enable-leader-migration", boolean, False, "some controllers run under a second lock"
-    )
-    leader_migration_config: Mapping[str, object] = option(
-        "leader-migration-config",
-        document,
-        {},
-        "a file beside the scenario, or its content: the second lock and its controllers",
-    )
+    enable_leader_migration: bool = option("enable-leader-migration", boolean, False)
+    leader_migration_config: Mapping[str, object] = option("leader-migration-config", document, {})
 
     def check_migration(self) -> None:
         """Raises ValueError if the options contradict each other."""

@@ -101,10 +101,8 @@ def _workers(value: int) -> str | None:
     return None if value <= WORKERS_MAX else f"must be at most {WORKERS_MAX}"
 
 
-def _syncs(name: str, default: int, loop: str) -> int:
-    effect = f"workers of {loop}; 0 or less: none, so that nothing is synced"
-    title = f"concurrent-{name}-syncs"
-    return option(title, integer, default, effect, check=_workers)  # type: ignore[no-any-return]
+def _syncs(name: str, default: int) -> Any:
+    return option(f"concurrent-{name}-syncs", integer, default, check=_workers)
 
 
 # The signers of csrsigning, as in the names of their fields and queues.
@@ -113,7 +111,7 @@ _SIGNERS = ("serving", "agent-client", "client", "legacy-unknown")
 
 def _signing_file(what: str, signer: str, owner: str) -> Any:
     effect = f"file with the {what} {owner}, read when the cluster is served (default: that of the cluster)"
-    return option(f"cluster-signing-{signer}{what}-file", file_name, "", effect)
+    return option(f"cluster-signing-{signer}{what}-file", file_name, "", effect=effect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,19 +119,9 @@ class ControllerManagerOptions(ClientFlags, VolumeFlags):
     """The options of one controller manager process."""
 
     # --- process ---
-    controllers: tuple[str, ...] = option(
-        "controllers", strings, "*", "loops to run", check=_known_controllers
-    )
-    controller_start_interval_us: int = option(
-        "controller-start-interval",
-        duration,
-        0,
-        "pause, times 1 to 2, between the starts of loops",
-        unit="us",
-    )
-    min_resync_period_us: int = option(
-        "min-resync-period", duration, "12h0m0s", "informers resync after 1 to 2 times this", unit="us"
-    )
+    controllers: tuple[str, ...] = option("controllers", strings, "*", check=_known_controllers)
+    controller_start_interval_us: int = option("controller-start-interval", duration, 0)
+    min_resync_period_us: int = option("min-resync-period", duration, "12h0m0s")
     feature_gates: Mapping[str, str] = feature_gates(
         "JobReadyPods",
         "LogarithmicScaleDown",
@@ -152,236 +140,95 @@ class ControllerManagerOptions(ClientFlags, VolumeFlags):
         STORAGE_VERSIONS,
         *OF_FIELDS,
     )
-    use_service_account_credentials: bool = option(
-        "use-service-account-credentials",
-        boolean,
-        True,
-        "true: each loop has a service account of its own; false: all use the controller manager's user, without roles",
-    )
-    api_qps: float = option(
-        "{short}-api-qps",
-        number,
-        20,
-        "rate of each client's token bucket; 0 means 5, less: no limit",
-        unit="1/s",
-    )
-    api_burst: int = option(
-        "{short}-api-burst", integer, 30, "size of each client's token bucket", check=at_least(1)
-    )
+    use_service_account_credentials: bool = option("use-service-account-credentials", boolean, True)
+    api_qps: float = option("{short}-api-qps", number, 20)
+    api_burst: int = option("{short}-api-burst", integer, 30, check=at_least(1))
 
     leader_elect_resource_name: str = option(
-        "leader-elect-resource-name", string, "{short}-controller-manager", "name of the lock object"
+        "leader-elect-resource-name", string, "{short}-controller-manager"
     )
     secure_port: int = secure_port(10257)
 
     # --- nodes ---
-    node_monitor_period_us: int = option(
-        "node-monitor-period", duration, "5s", "pause between monitor passes", unit="us", check=more_than(0)
-    )
+    node_monitor_period_us: int = option("node-monitor-period", duration, "5s", check=more_than(0))
     node_monitor_grace_period_us: int = option(
-        "node-monitor-grace-period",
-        duration,
-        "40s",
-        "time without a heartbeat after which a node becomes Unknown",
-        unit="us",
-        check=more_than(0),
+        "node-monitor-grace-period", duration, "40s", check=more_than(0)
     )
     node_startup_grace_period_us: int = option(
-        "node-startup-grace-period",
-        duration,
-        "1m0s",
-        "the same for a node without any heartbeat, from its creation",
-        unit="us",
-        check=more_than(0),
+        "node-startup-grace-period", duration, "1m0s", check=more_than(0)
     )
-    cloud_provider: str = cloud_provider(
-        "service, route and cloud-node-lifecycle use this cloud; with none, or an external one, they do not run",
-        external=True,
-    )
-    cloud_config: Mapping[str, object] = option(
-        "cloud-config",
-        document,
-        {},
-        "a file beside the scenario, or its content: callTime, loadBalancerQuota, loadBalancerAddresses of the cloud",
-    )
-    external_cloud_volume_plugin: str = option(
-        "external-cloud-volume-plugin",
-        string,
-        "",
-        "with cloud-provider external: the cloud that nodeipam uses nevertheless",
-        check=known_cloud,
-    )
-    root_ca_file: str = option(
-        "root-ca-file",
-        certificates,
-        "",
-        "a file beside the scenario, or its content: the authority that root-ca-cert-publisher and tokens name (default: that of the served cluster)",
-    )
-    service_account_private_key_file: str = option(
-        "service-account-private-key-file",
-        file_name,
-        "",
-        "the key of the tokens of serviceaccount-token, read when the cluster is served (default: that of the cluster)",
-    )
-    cluster_name: str = option(
-        "cluster-name",
-        string,
-        "{short}",
-        "whose load balancers and routes the cloud keeps, and the beginning of a route's name",
-    )
-    pod_eviction_timeout_us: int = option(
-        "pod-eviction-timeout", duration, "5m0s", "unused, since taints evict pods", unit="us"
-    )
-    node_eviction_rate: float = option(
-        "node-eviction-rate", number, 0.1, "NoExecute taints in a healthy zone", unit="1/s", check=at_least(0)
-    )
+    cloud_provider: str = cloud_provider(external=True)
+    cloud_config: Mapping[str, object] = option("cloud-config", document, {})
+    external_cloud_volume_plugin: str = option("external-cloud-volume-plugin", string, "", check=known_cloud)
+    root_ca_file: str = option("root-ca-file", certificates, "")
+    service_account_private_key_file: str = option("service-account-private-key-file", file_name, "")
+    cluster_name: str = option("cluster-name", string, "{short}")
+    pod_eviction_timeout_us: int = option("pod-eviction-timeout", duration, "5m0s")
+    node_eviction_rate: float = option("node-eviction-rate", number, 0.1, check=at_least(0))
     secondary_node_eviction_rate: float = option(
-        "secondary-node-eviction-rate",
-        number,
-        0.01,
-        "NoExecute taints in a large zone that is partly down",
-        unit="1/s",
-        check=at_least(0),
+        "secondary-node-eviction-rate", number, 0.01, check=at_least(0)
     )
-    large_cluster_size_threshold: int = option(
-        "large-cluster-size-threshold", integer, 50, "a zone with more nodes counts as large"
-    )
-    unhealthy_zone_threshold: float = option(
-        "unhealthy-zone-threshold", number, 0.55, "share of nodes not ready from which a zone is partly down"
-    )
-    terminated_pod_gc_threshold: int = option(
-        "terminated-pod-gc-threshold", integer, 12500, "finished pods kept; 0 or less: all"
-    )
+    large_cluster_size_threshold: int = option("large-cluster-size-threshold", integer, 50)
+    unhealthy_zone_threshold: float = option("unhealthy-zone-threshold", number, 0.55)
+    terminated_pod_gc_threshold: int = option("terminated-pod-gc-threshold", integer, 12500)
 
     # --- loops ---
-    namespace_sync_period_us: int = option(
-        "namespace-sync-period", duration, "5m0s", "resync of namespaces being deleted; 0: none", unit="us"
-    )
+    namespace_sync_period_us: int = option("namespace-sync-period", duration, "5m0s")
     resource_quota_sync_period_us: int = option(
-        "resource-quota-sync-period",
-        duration,
-        "5m0s",
-        "recount of all quotas",
-        unit="us",
-        check=not_faster(MS),
+        "resource-quota-sync-period", duration, "5m0s", check=not_faster(MS)
     )
-    enable_garbage_collector: bool = option(
-        "enable-garbage-collector", boolean, True, "runs the garbage collector"
-    )
-    endpoint_updates_batch_period_us: int = option(
-        "endpoint-updates-batch-period",
-        duration,
-        0,
-        "delay between a change of a pod and that of its endpoints",
-        unit="us",
-    )
-    endpointslice_updates_batch_period_us: int = option(
-        "endpointslice-updates-batch-period",
-        duration,
-        0,
-        "delay between a change of a pod and that of its slices",
-        unit="us",
-    )
-    max_endpoints_per_slice: int = option(
-        "max-endpoints-per-slice", integer, 100, "endpoints in one slice", check=within(1, 1000)
-    )
+    enable_garbage_collector: bool = option("enable-garbage-collector", boolean, True)
+    endpoint_updates_batch_period_us: int = option("endpoint-updates-batch-period", duration, 0)
+    endpointslice_updates_batch_period_us: int = option("endpointslice-updates-batch-period", duration, 0)
+    max_endpoints_per_slice: int = option("max-endpoints-per-slice", integer, 100, check=within(1, 1000))
     mirroring_endpointslice_updates_batch_period_us: int = option(
-        "mirroring-endpointslice-updates-batch-period",
-        duration,
-        0,
-        "delay of changes to mirroring slices",
-        unit="us",
+        "mirroring-endpointslice-updates-batch-period", duration, 0
     )
     mirroring_max_endpoints_per_subset: int = option(
-        "mirroring-max-endpoints-per-subset",
-        integer,
-        1000,
-        "addresses of a subset that are mirrored",
-        check=within(1, 1000),
+        "mirroring-max-endpoints-per-subset", integer, 1000, check=within(1, 1000)
     )
     horizontal_pod_autoscaler_sync_period_us: int = option(
-        "horizontal-pod-autoscaler-sync-period",
-        duration,
-        "15s",
-        "pause between syncs of an autoscaler",
-        unit="us",
-        check=more_than(0),
+        "horizontal-pod-autoscaler-sync-period", duration, "15s", check=more_than(0)
     )
     horizontal_pod_autoscaler_downscale_stabilization_us: int = option(
-        "horizontal-pod-autoscaler-downscale-stabilization",
-        duration,
-        "5m0s",
-        "no target shrinks below a recommendation of this time",
-        unit="us",
-        check=at_least(0),
+        "horizontal-pod-autoscaler-downscale-stabilization", duration, "5m0s", check=at_least(0)
     )
     horizontal_pod_autoscaler_tolerance: float = option(
-        "horizontal-pod-autoscaler-tolerance",
-        number,
-        0.1,
-        "relative distance of the use from its target that is tolerated",
-        check=at_least(0),
+        "horizontal-pod-autoscaler-tolerance", number, 0.1, check=at_least(0)
     )
     horizontal_pod_autoscaler_cpu_initialization_period_us: int = option(
-        "horizontal-pod-autoscaler-cpu-initialization-period",
-        duration,
-        "5m0s",
-        "a pod younger than this counts for cpu only once it has been ready for a while",
-        unit="us",
-        check=at_least(0),
+        "horizontal-pod-autoscaler-cpu-initialization-period", duration, "5m0s", check=at_least(0)
     )
     horizontal_pod_autoscaler_initial_readiness_delay_us: int = option(
-        "horizontal-pod-autoscaler-initial-readiness-delay",
-        duration,
-        "30s",
-        "a pod that became unready within this time of its start counts as never ready",
-        unit="us",
-        check=at_least(0),
+        "horizontal-pod-autoscaler-initial-readiness-delay", duration, "30s", check=at_least(0)
     )
-    concurrent_deployment_syncs: int = _syncs("deployment", 5, "deployment")
-    concurrent_endpoint_syncs: int = _syncs("endpoint", 5, "endpoint")
+    concurrent_deployment_syncs: int = _syncs("deployment", 5)
+    concurrent_endpoint_syncs: int = _syncs("endpoint", 5)
     concurrent_service_endpoint_syncs: int = option(
-        "concurrent-service-endpoint-syncs", integer, 5, "workers of endpointslice", check=within(1, 50)
+        "concurrent-service-endpoint-syncs", integer, 5, check=within(1, 50)
     )
     mirroring_concurrent_service_endpoint_syncs: int = option(
-        "mirroring-concurrent-service-endpoint-syncs",
-        integer,
-        5,
-        "workers of endpointslicemirroring",
-        check=within(1, 50),
+        "mirroring-concurrent-service-endpoint-syncs", integer, 5, check=within(1, 50)
     )
-    concurrent_gc_syncs: int = _syncs("gc", 20, "garbagecollector, each of its two queues")
-    concurrent_namespace_syncs: int = _syncs("namespace", 10, "namespace")
-    concurrent_rc_syncs: int = _syncs("rc", 5, "replicationcontroller")
-    concurrent_replicaset_syncs: int = _syncs("replicaset", 5, "replicaset")
-    concurrent_resource_quota_syncs: int = _syncs(
-        "resource-quota", 5, "resourcequota, each of its two queues"
-    )
-    concurrent_service_syncs: int = _syncs("service", 1, "service, and load balancers updated at a time")
-    concurrent_service_account_token_syncs: int = _syncs(
-        "serviceaccount-token", 5, "serviceaccount-token, each of its two queues"
-    )
+    concurrent_gc_syncs: int = _syncs("gc", 20)
+    concurrent_namespace_syncs: int = _syncs("namespace", 10)
+    concurrent_rc_syncs: int = _syncs("rc", 5)
+    concurrent_replicaset_syncs: int = _syncs("replicaset", 5)
+    concurrent_resource_quota_syncs: int = _syncs("resource-quota", 5)
+    concurrent_service_syncs: int = _syncs("service", 1)
+    concurrent_service_account_token_syncs: int = _syncs("serviceaccount-token", 5)
     # Upstream requires workers for this controller only (statefulsetcontroller.go: Validate).
     concurrent_statefulset_syncs: int = option(
-        "concurrent-statefulset-syncs", integer, 5, "workers of statefulset", check=within(1, WORKERS_MAX)
+        "concurrent-statefulset-syncs", integer, 5, check=within(1, WORKERS_MAX)
     )
     concurrent_ephemeralvolume_syncs: int = option(
-        "concurrent-ephemeralvolume-syncs",
-        integer,
-        5,
-        "workers of ephemeral-volume",
-        check=within(1, WORKERS_MAX),
+        "concurrent-ephemeralvolume-syncs", integer, 5, check=within(1, WORKERS_MAX)
     )
-    concurrent_ttl_after_finished_syncs: int = _syncs("ttl-after-finished", 5, "ttl-after-finished")
+    concurrent_ttl_after_finished_syncs: int = _syncs("ttl-after-finished", 5)
 
     # --- certificates ---
     cluster_signing_duration_us: int = option(
-        "cluster-signing-duration",
-        duration,
-        "8760h0m0s",
-        "how long the certificates of csrsigning are valid, unless a request wants less",
-        unit="us",
-        check=more_than(0),
+        "cluster-signing-duration", duration, "8760h0m0s", check=more_than(0)
     )
     cluster_signing_cert_file: str = _signing_file("cert", "", "of csrsigning")
     cluster_signing_key_file: str = _signing_file("key", "", "of csrsigning")

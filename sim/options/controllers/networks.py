@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Any
 
 from sim.options.base import boolean, duration, integer, more_than, one_of, option, string, within
 from sim.options.controllers.leader_migration import LeaderMigrationFlags
@@ -49,48 +50,26 @@ def _networks(name: str, text: str) -> tuple[Network, ...]:
     return tuple(found)
 
 
-def _cidr(name: str, effect: str) -> str:
-    return option(name, string, "", effect)  # type: ignore[no-any-return]
-
-
-def _mask_size(family: str, effect: str) -> int:
-    name = f"node-cidr-mask-size{family}"
-    return option(name, integer, 0, effect, check=_MASK)  # type: ignore[no-any-return]
+def _mask_size(family: str) -> Any:
+    return option(f"node-cidr-mask-size{family}", integer, 0, check=_MASK)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeNetworkFlags(LeaderMigrationFlags):
     """What nodeipam and route are given."""
 
-    allocate_node_cidrs: bool = option(
-        "allocate-node-cidrs", boolean, False, "nodeipam gives each node a pod CIDR"
-    )
+    allocate_node_cidrs: bool = option("allocate-node-cidrs", boolean, False)
     cidr_allocator_type: str = option(
-        "cidr-allocator-type",
-        string,
-        RANGE_ALLOCATOR,
-        "parts of cluster-cidr, or (CloudAllocator) the range that the cloud has for the instance",
-        check=one_of(RANGE_ALLOCATOR, CLOUD_ALLOCATOR),
+        "cidr-allocator-type", string, RANGE_ALLOCATOR, check=one_of(RANGE_ALLOCATOR, CLOUD_ALLOCATOR)
     )
-    cluster_cidr: str = _cidr(
-        "cluster-cidr", "the network of all pods, or one of each IP family, that nodeipam divides"
-    )
-    service_cluster_ip_range: str = _cidr(
-        "service-cluster-ip-range", "the network of services, no part of which nodeipam hands out"
-    )
-    node_cidr_mask_size: int = _mask_size("", "mask size of a node's pod CIDR; 0: 24, with IPv6 64")
-    node_cidr_mask_size_ipv4: int = _mask_size("-ipv4", "the same for IPv4; 0: 24")
-    node_cidr_mask_size_ipv6: int = _mask_size("-ipv6", "the same for IPv6; 0: 64")
-    configure_cloud_routes: bool = option(
-        "configure-cloud-routes", boolean, True, "route makes a route in the cloud for each node's pod CIDR"
-    )
+    cluster_cidr: str = option("cluster-cidr", string, "")
+    service_cluster_ip_range: str = option("service-cluster-ip-range", string, "")
+    node_cidr_mask_size: int = _mask_size("")
+    node_cidr_mask_size_ipv4: int = _mask_size("-ipv4")
+    node_cidr_mask_size_ipv6: int = _mask_size("-ipv6")
+    configure_cloud_routes: bool = option("configure-cloud-routes", boolean, True)
     route_reconciliation_period_us: int = option(
-        "route-reconciliation-period",
-        duration,
-        "10s",
-        "time between passes of route",
-        unit="us",
-        check=more_than(0),
+        "route-reconciliation-period", duration, "10s", check=more_than(0)
     )
 
     @property

@@ -131,7 +131,7 @@ SPECIAL = {ALL_ALPHA: ALPHA, ALL_BETA: BETA}
 
 def feature_gates(*built: str) -> Any:
     """The option of a daemon in which these gates have an effect."""
-    return option(FEATURE_GATES, mapping, "", EFFECT + ", ".join(sorted(built)), check=_check)
+    return option(FEATURE_GATES, mapping, "", check=_check, effect=EFFECT + ", ".join(sorted(built)))
 
 
 def built_gates(effect: str) -> tuple[str, ...]:

@@ -231,283 +231,96 @@ class NodeAgentOptions:
     """The options of one node agent process."""
 
     # --- the Node object ---
-    register_node: bool = option("register-node", boolean, True, "true: the agent creates its Node object")
-    register_schedulable: bool = option(
-        "register-schedulable", boolean, True, "false: the new Node object is unschedulable"
-    )
-    register_with_taints: tuple[Mapping[str, str], ...] = option(
-        "register-with-taints", _taints, "", "taints of the new Node object"
-    )
-    node_labels: Mapping[str, str] = option("node-labels", mapping, "", "labels of the new Node object")
-    provider_id: str = option("provider-id", string, "", "spec.providerID of the new Node object")
-    cloud_provider: str = cloud_provider(
-        "sets spec.providerID of the new Node object, if provider-id does not"
-    )
-    node_ips: tuple[str, ...] = option(
-        "node-ip",
-        node_ips,
-        "",
-        "the InternalIP address, or two: one of each family, the main one first",
-        check=node_can_have,
-    )
-    port: int = option(
-        "port", integer, 10250, "port for requests of logs, as in the Node's status", check=within(1, 65535)
-    )
-    enable_server: bool = option("enable-server", boolean, True, "false: the port is closed")
-    enable_debugging_handlers: bool = option(
-        "enable-debugging-handlers", boolean, True, "false: requests of logs are refused"
-    )
-    enable_controller_attach_detach: bool = option(
-        "enable-controller-attach-detach", boolean, True, "true: the Node has the annotation of this name"
-    )
-    keep_terminated_pod_volumes: bool = option(
-        "keep-terminated-pod-volumes",
-        boolean,
-        False,
-        "true: the Node has the annotation of this name; a pod is deleted while its volumes are mounted",
-    )
-    max_pods: int = option("max-pods", integer, 110, "capacity of pods", check=at_least(0))
-    pod_max_pids: int = option(
-        "pod-max-pids", long_integer, -1, "limit of processes in all containers of a pod; 0 or negative: none"
-    )
-    pods_per_core: int = option("pods-per-core", integer, 0, "a second limit of pods", check=at_least(0))
-    orch_reserved: Mapping[str, str] = option(
-        "{short}-reserved", mapping, "", "subtracted from allocatable", check=_reserved
-    )
-    system_reserved: Mapping[str, str] = option(
-        "system-reserved", mapping, "", "subtracted from allocatable", check=_reserved
-    )
-    reserved_cpus: tuple[int, ...] = option(
-        "reserved-cpus", _cpus, "", "CPUs such as 0-1,4; their number replaces the cpu of both reservations"
-    )
+    register_node: bool = option("register-node", boolean, True)
+    register_schedulable: bool = option("register-schedulable", boolean, True)
+    register_with_taints: tuple[Mapping[str, str], ...] = option("register-with-taints", _taints, "")
+    node_labels: Mapping[str, str] = option("node-labels", mapping, "")
+    provider_id: str = option("provider-id", string, "")
+    cloud_provider: str = cloud_provider()
+    node_ips: tuple[str, ...] = option("node-ip", node_ips, "", check=node_can_have)
+    port: int = option("port", integer, 10250, check=within(1, 65535))
+    enable_server: bool = option("enable-server", boolean, True)
+    enable_debugging_handlers: bool = option("enable-debugging-handlers", boolean, True)
+    enable_controller_attach_detach: bool = option("enable-controller-attach-detach", boolean, True)
+    keep_terminated_pod_volumes: bool = option("keep-terminated-pod-volumes", boolean, False)
+    max_pods: int = option("max-pods", integer, 110, check=at_least(0))
+    pod_max_pids: int = option("pod-max-pids", long_integer, -1)
+    pods_per_core: int = option("pods-per-core", integer, 0, check=at_least(0))
+    orch_reserved: Mapping[str, str] = option("{short}-reserved", mapping, "", check=_reserved)
+    system_reserved: Mapping[str, str] = option("system-reserved", mapping, "", check=_reserved)
+    reserved_cpus: tuple[int, ...] = option("reserved-cpus", _cpus, "")
     experimental_allocatable_ignore_eviction: bool = option(
-        "experimental-allocatable-ignore-eviction",
-        boolean,
-        False,
-        "true: hard eviction thresholds are not subtracted from allocatable",
+        "experimental-allocatable-ignore-eviction", boolean, False
     )
-    node_status_max_images: int = option(
-        "node-status-max-images", integer, 50, "images shown in the status", check=at_least(-1)
-    )
+    node_status_max_images: int = option("node-status-max-images", integer, 50, check=at_least(-1))
 
     # --- heartbeats ---
     node_status_update_frequency_us: int = option(
-        "node-status-update-frequency",
-        duration,
-        "10s",
-        "time between computations of the status",
-        unit="us",
-        check=more_than(0),
+        "node-status-update-frequency", duration, "10s", check=more_than(0)
     )
     node_status_report_frequency_us: int = option(
-        "node-status-report-frequency",
-        duration,
-        "5m0s",
-        "time between writes of an unchanged status",
-        unit="us",
-        check=more_than(0),
+        "node-status-report-frequency", duration, "5m0s", check=more_than(0)
     )
-    node_lease_duration_s: int = option(
-        "node-lease-duration-seconds",
-        integer,
-        40,
-        "duration of the lease, which is renewed after a quarter of it",
-        unit="s",
-        check=more_than(0),
-    )
+    node_lease_duration_s: int = option("node-lease-duration-seconds", integer, 40, check=more_than(0))
 
     # --- pods ---
-    sync_frequency_us: int = option(
-        "sync-frequency",
-        duration,
-        "1m0s",
-        "time between syncs of a pod, times 1 to 1.5",
-        unit="us",
-        check=not_faster(SECOND),
-    )
-    file_check_frequency_us: int = option(
-        "file-check-frequency",
-        duration,
-        "20s",
-        "time between checks of all manifests of static pods, which detect one that cannot be read any more",
-        unit="us",
-        check=more_than(0),
-    )
-    allowed_unsafe_sysctls: tuple[str, ...] = option(
-        "allowed-unsafe-sysctls",
-        strings,
-        "",
-        "sysctls that pods may set in addition to the safe ones; net.* allows all of net",
-        check=_sysctls,
-    )
+    sync_frequency_us: int = option("sync-frequency", duration, "1m0s", check=not_faster(SECOND))
+    file_check_frequency_us: int = option("file-check-frequency", duration, "20s", check=more_than(0))
+    allowed_unsafe_sysctls: tuple[str, ...] = option("allowed-unsafe-sysctls", strings, "", check=_sysctls)
     # Upstream's default is none, with a warning for each pod; cluster installers set it.
-    cluster_dns: tuple[str, ...] = option(
-        "cluster-dns",
-        _servers,
-        "10.0.0.10",
-        "name servers of pods; without any, each pod gets a warning event",
-    )
-    cluster_domain: str = option(
-        "cluster-domain", string, "", "domain of the cluster; three of a pod's search domains are below it"
-    )
-    resolv_conf: str = option(
-        "resolv-conf",
-        string,
-        "/etc/resolv.conf",
-        "resolver configuration of pods with the policy Default: the machine's; empty: none",
-    )
-    serialize_image_pulls: bool = option("serialize-image-pulls", boolean, True, "true: one pull at a time")
-    registry_qps: int = option(
-        "registry-qps", integer, 5, "pulls a second; further ones fail; 0: no limit", check=at_least(0)
-    )
-    registry_burst: int = option(
-        "registry-burst", integer, 10, "pulls at once, while there is a limit", check=at_least(0)
-    )
+    cluster_dns: tuple[str, ...] = option("cluster-dns", _servers, "10.0.0.10")
+    cluster_domain: str = option("cluster-domain", string, "")
+    resolv_conf: str = option("resolv-conf", string, "/etc/resolv.conf")
+    serialize_image_pulls: bool = option("serialize-image-pulls", boolean, True)
+    registry_qps: int = option("registry-qps", integer, 5, check=at_least(0))
+    registry_burst: int = option("registry-burst", integer, 10, check=at_least(0))
     eviction_hard: Mapping[str, str] = option(
-        "eviction-hard",
-        _thresholds,
-        DEFAULT_EVICTION_HARD,
-        "thresholds of immediate eviction; subtracted from allocatable",
-        check=_amounts,
+        "eviction-hard", _thresholds, DEFAULT_EVICTION_HARD, check=_amounts
     )
     enforce_node_allocatable: tuple[str, ...] = option(
-        "enforce-node-allocatable",
-        strings,
-        "pods",
-        "none, or empty: the memory threshold is not compared with the use of all pods",
-        check=_enforced,
+        "enforce-node-allocatable", strings, "pods", check=_enforced
     )
-    eviction_soft: Mapping[str, str] = option(
-        "eviction-soft", _thresholds, "", "thresholds of eviction after a grace period", check=_amounts
-    )
+    eviction_soft: Mapping[str, str] = option("eviction-soft", _thresholds, "", check=_amounts)
     eviction_soft_grace_period: Mapping[str, int] = option(
-        "eviction-soft-grace-period",
-        _grace_periods,
-        "",
-        "how long a soft threshold is met before pods are evicted",
-        unit="us",
-        check=_signals,
+        "eviction-soft-grace-period", _grace_periods, "", check=_signals
     )
     eviction_minimum_reclaim: Mapping[str, str] = option(
-        "eviction-minimum-reclaim",
-        mapping,
-        "",
-        "amount beyond a threshold until which resources are reclaimed",
-        check=_reclaims,
+        "eviction-minimum-reclaim", mapping, "", check=_reclaims
     )
-    eviction_max_pod_grace_period_s: int = option(
-        "eviction-max-pod-grace-period",
-        integer,
-        0,
-        "longest grace period of pods evicted by a soft threshold; 0: their own, negative: 1 s",
-        unit="s",
-    )
-    kernel_memcg_notification: bool = option(
-        "kernel-memcg-notification",
-        boolean,
-        False,
-        "true: memory below a threshold causes a check at that instant, not at the next check",
-    )
+    eviction_max_pod_grace_period_s: int = option("eviction-max-pod-grace-period", integer, 0)
+    kernel_memcg_notification: bool = option("kernel-memcg-notification", boolean, False)
     eviction_pressure_transition_period_us: int = option(
-        "eviction-pressure-transition-period",
-        duration,
-        "5m0s",
-        "time for which a pressure condition is kept after the last pressure",
-        unit="us",
+        "eviction-pressure-transition-period", duration, "5m0s"
     )
-    volume_stats_agg_period_us: int = option(
-        "volume-stats-agg-period",
-        duration,
-        "1m0s",
-        "0: data in volumes of pods counts for no limit and no eviction; otherwise it counts at once",
-        unit="us",
-    )
-    image_gc_high_percent: int = option(
-        "image-gc-high-threshold",
-        integer,
-        85,
-        "use of the disk from which images are removed",
-        check=within(0, 100),
-    )
-    image_gc_low_percent: int = option(
-        "image-gc-low-threshold",
-        integer,
-        80,
-        "use of the disk down to which they are removed",
-        check=within(0, 100),
-    )
-    minimum_image_ttl_us: int = option(
-        "minimum-image-ttl-duration",
-        duration,
-        "2m0s",
-        "shortest time for which an unused image is kept",
-        unit="us",
-        check=at_least(0),
-    )
-    container_log_max_bytes: int = option(
-        "container-log-max-size",
-        _size,
-        "10Mi",
-        "size at which a container's log begins a new file, within ten seconds; negative: never",
-        unit="bytes",
-    )
-    container_log_max_files: int = option(
-        "container-log-max-files", integer, 5, "limit of the files of a log", check=_log_files
-    )
-    runtime_request_timeout_us: int = option(
-        "runtime-request-timeout",
-        duration,
-        "2m0s",
-        "timeout of calls to the runtime, except pulls; a sandbox has twice this",
-        unit="us",
-        check=more_than(0),
-    )
-    maximum_dead_containers: int = option(
-        "maximum-dead-containers", integer, -1, "dead containers kept on the node; negative: no limit"
-    )
-    maximum_dead_containers_per_container: int = option(
-        "maximum-dead-containers-per-container", integer, 1, "those of one name in a pod; negative: no limit"
-    )
+    volume_stats_agg_period_us: int = option("volume-stats-agg-period", duration, "1m0s")
+    image_gc_high_percent: int = option("image-gc-high-threshold", integer, 85, check=within(0, 100))
+    image_gc_low_percent: int = option("image-gc-low-threshold", integer, 80, check=within(0, 100))
+    minimum_image_ttl_us: int = option("minimum-image-ttl-duration", duration, "2m0s", check=at_least(0))
+    container_log_max_bytes: int = option("container-log-max-size", _size, "10Mi")
+    container_log_max_files: int = option("container-log-max-files", integer, 5, check=_log_files)
+    runtime_request_timeout_us: int = option("runtime-request-timeout", duration, "2m0s", check=more_than(0))
+    maximum_dead_containers: int = option("maximum-dead-containers", integer, -1)
+    maximum_dead_containers_per_container: int = option("maximum-dead-containers-per-container", integer, 1)
     minimum_container_ttl_us: int = option(
-        "minimum-container-ttl-duration",
-        duration,
-        "0s",
-        "shortest time from its start for which a dead container is kept",
-        unit="us",
-        check=at_least(0),
+        "minimum-container-ttl-duration", duration, "0s", check=at_least(0)
     )
 
     feature_gates: Mapping[str, str] = feature_gates(*SHUTDOWN_GATES, GRPC_PROBES, READ_WRITE_ONCE_POD)
 
     # --- shutdown of the machine ---
-    shutdown_grace_period_us: int = option(
-        "shutdown-grace-period",
-        duration,
-        "0s",
-        "longest delay of a shutdown of the machine for the pods",
-        unit="us",
-        check=_zero_or_seconds,
-    )
+    shutdown_grace_period_us: int = option("shutdown-grace-period", duration, "0s", check=_zero_or_seconds)
     shutdown_grace_period_critical_pods_us: int = option(
-        "shutdown-grace-period-critical-pods",
-        duration,
-        "0s",
-        "part of it for critical pods",
-        unit="us",
-        check=_zero_or_seconds,
+        "shutdown-grace-period-critical-pods", duration, "0s", check=_zero_or_seconds
     )
     shutdown_grace_period_by_pod_priority: tuple[tuple[int, int], ...] = option(
-        "shutdown-grace-period-by-pod-priority",
-        _by_priority,
-        "",
-        "grace periods by priority, instead of the two options above",
+        "shutdown-grace-period-by-pod-priority", _by_priority, ""
     )
 
     # --- rates ---
-    api_qps: int = option("{short}-api-qps", integer, 5, "requests a second; 0 means 5", check=at_least(0))
-    api_burst: int = option("{short}-api-burst", integer, 10, "burst; 0 means 10", check=at_least(0))
-    event_qps: int = option("event-qps", integer, 5, "events a second; 0 means 5", check=at_least(0))
-    event_burst: int = option("event-burst", integer, 10, "burst; 0 means 10", check=at_least(0))
+    api_qps: int = option("{short}-api-qps", integer, 5, check=at_least(0))
+    api_burst: int = option("{short}-api-burst", integer, 10, check=at_least(0))
+    event_qps: int = option("event-qps", integer, 5, check=at_least(0))
+    event_burst: int = option("event-burst", integer, 10, check=at_least(0))
 
     def __post_init__(self) -> None:
         for signal in self.eviction_soft:

@@ -1,7 +1,8 @@
 """The worked example of CONTRIBUTING, "Add an option": one field of a daemon's options class.
 
 The example adds `example-period` to the options of the controller manager in a subclass; a real
-option is a field of the class itself, and the module that uses the field is its effect.
+option is a field of the class itself, has its row in `sim/options/effects.txt`, and the module that
+uses the field is its effect.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from sim.errors import InputError
-from sim.options.base import duration, more_than, option, options_of, parse
+from sim.options.base import duration, effects_of, more_than, option, parse
 from sim.options.controllers.manager import ControllerManagerOptions
 
 
@@ -20,7 +21,7 @@ class ExampleOptions(ControllerManagerOptions):
     """The options of a controller manager, and one more."""
 
     example_period_us: int = option(
-        "example-period", duration, "30s", "pause between passes", unit="us", check=more_than(0)
+        "example-period", duration, "30s", check=more_than(0), effect="pause between passes"
     )
 
 
@@ -48,6 +49,5 @@ def test_wrong_use_of_added_option_is_refused_with_its_place(given: dict[str, st
     assert refused.value.place == "outage.yaml:7:9"
 
 
-def test_added_option_is_documented_with_unit_and_effect() -> None:
-    described = options_of(ExampleOptions)["example_period_us"]
-    assert (described.unit, described.effect) == ("us", "pause between passes")
+def test_added_option_is_documented_with_its_effect() -> None:
+    assert effects_of(ExampleOptions)["example-period"] == "pause between passes"

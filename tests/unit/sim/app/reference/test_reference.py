@@ -20,7 +20,11 @@ from sim.check.condition import parse_condition
 from sim.errors import InputError
 from sim.faults import FAULTS
 from sim.ident import NAMES
-from sim.options.scheduler import parse_scheduler
+from sim.options.apiserver.server import ApiServerFlags
+from sim.options.base import effects_of, options_of
+from sim.options.controllers.manager import ControllerManagerOptions
+from sim.options.node.agent import NodeAgentOptions
+from sim.options.scheduler import SchedulerOptions, parse_scheduler
 from sim.scenario.compile import load
 
 # Names of the options that the specification has, by daemon.
@@ -89,6 +93,13 @@ def test_lists_hold_the_options_of_the_specification(daemon: str) -> None:
 def test_option_has_an_effect_or_a_reason(daemon: str) -> None:
     rows = option_rows(daemon, NAMES["kubernetes"])
     assert all(bool(row.effect) is not bool(row.reason) for row in rows)
+
+
+@pytest.mark.parametrize(
+    "options", [ApiServerFlags, ControllerManagerOptions, NodeAgentOptions, SchedulerOptions]
+)
+def test_each_row_of_effects_is_that_of_an_option(options: type) -> None:
+    assert {*effects_of(options)} == {each.name for each in options_of(options).values()}
 
 
 def test_every_gate_is_listed_for_every_daemon() -> None:
