@@ -3,9 +3,7 @@
 Turns a Job and its pods into creates (slow start), deletes, removals of the tracking finalizer, and
 a status.
 
-Holds: a finished pod is listed in the status before its finalizer is removed, and added to the
-       counters after that; a Job finishes only when no pod is between these two steps. A sync
-       creates or deletes at most 500 pods, and none while the cache does not show earlier ones.
+Holds: nothing is decided here; the steps are those of `sync`, their values those of `decide`.
 
 Mirrors  kubernetes v1.25.10 pkg/controller/job/job_controller.go with JobTrackingWithFinalizers and
          JobReadyPods.
@@ -14,11 +12,22 @@ Differs  no metrics. Jobs are tracked by finalizers only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import assert_never
 
 from actors.controllers.job import decide
+from actors.controllers.job.sync import (
+    PREFIX,
+    Action,
+    Answer,
+    Count,
+    CreatePods,
+    DeletePods,
+    FreePods,
+    Outcome,
+    Seen,
+    sync_job,
+)
 from actors.controllers.shared.metering import count, observe
 from actors.controllers.shared.pod_owners import (
     PodControl,
@@ -27,34 +36,30 @@ from actors.controllers.shared.pod_owners import (
     index_by_controller,
     index_by_namespace,
     owner_ref,
-    pod_from_template,
     route_by_controller,
     selector_of,
     selects_nothing,
 )
 from actors.controllers.shared.shell import Env, Expectations, Owner, claim_objects, in_parallel, run_workers
+from actors.controllers.shared.steps import Event, Requeue, Shell, Update, carry_out
 from sim.api.objects import (
     annotations_of,
     controller_of,
-    is_active,
     is_deleting,
-    is_ready,
     key_of,
     phase_of,
     spec_of,
     split_key,
-    status_of,
     uid_of,
 )
 from sim.api.types import Obj, Reply
 from sim.client.queue import WorkQueue
 from sim.client.rest.limiter import ItemExponential
 from sim.options.features.gates import FAILURE_POLICY, JOB_TRACKING, enabled
-from sim.units import SECOND, format_time, parse_time
+from sim.units import SECOND, parse_time
 
 CLIENT = "job-controller"
 WORKERS = 5
-PREFIX = "job_controller_"
 BATCH_US = 1 * SECOND  # podUpdateBatchPeriod
 BACKOFF_US, BACKOFF_MAX_US = 10 * SECOND, 360 * SECOND  # DefaultJobBackOff, MaxJobBackOff
 
@@ -67,27 +72,6 @@ async def start(env: Env) -> None:
     for index in range(WORKERS):
         env.ctx.spawn(loop.work, name=f"job-{index}")
     run_workers(env, loop.orphans, loop.free_orphan, 1)
-
-
-@dataclass(slots=True)
-class _SyncState:
-    """State of one sync: the decisions so far, and the Job as it will be written.
-
-    succeeded_count: number of pods that have succeeded
-    indexes: (completed indexes in the status, those and the newly completed ones), for indexed Jobs
-    """
-
-    key: str
-    job: Obj
-    pods: list[Obj]
-    active: int
-    succeeded_count: int
-    indexes: tuple[list[int], list[int]]
-    end: decide.End | None = None
-    error: str | None = None
-    suspend_changed: bool = False
-    ended_us: int = 0  # when the Job was found to be complete
-    action: str = "reconciling"  # for metrics
 
 
 class JobLoop:
@@ -103,6 +87,7 @@ class JobLoop:
         # Deletes of pods of a failed Job are not expected, as the sync creates no others.
         self.stopper = PodControl(env, self.client, self.recorder)
         self.queue = WorkQueue(env.ctx, "job", ItemExponential(BACKOFF_US, BACKOFF_MAX_US))
+        self.shell = Shell(env.ctx, self.client, self.recorder, self.queue)
         self.orphans = WorkQueue(env.ctx, "job_orphan_pod", ItemExponential(BACKOFF_US, BACKOFF_MAX_US))
         self.jobs = env.informers["jobs"]
         self.pods = env.informers["pods"]
@@ -253,79 +238,49 @@ class JobLoop:
         pods, error = await self._claim(job)
         if error is not None:
             return error, False
-        active = [pod for pod in pods if is_active(pod)]
-        good, bad = decide.totals(job, pods, tracking)
-        indexes: tuple[list[int], list[int]] = ([], [])
-        if decide.is_indexed(job):
-            indexes = decide.succeeded_indexes(job, pods, tracking)
-            good = len(indexes[1])
-        wall_us = self.env.ctx.wall_us()
-        status = {**status_of(job), "ready": sum(is_ready(pod) for pod in active)}
-        if not self._reports_ready:
-            del status["ready"]
-        if not status.get("startTime") and not decide.is_suspended(job):
-            status["startTime"] = format_time(wall_us)
-        state = _SyncState(key, {**job, "status": status}, pods, len(active), good, indexes)
-        state.end = (
-            decide.policy_failure(state.job, pods, tracking.policy) if self._policies_enabled else None
+        seen = Seen(
+            key,
+            tracking,
+            owner_ref(self.env, "jobs", job),
+            satisfied,
+            self._backoff_us(key),
+            self._reports_ready,
+            self._policies_enabled,
+            self.env.ctx.wall_us(),
         )
-        state.end = state.end or decide.failure_of(state.job, pods, state.active, bad, wall_us)
-        if state.end is not None:
-            bad += 0 if tracking.by_finalizer else state.active
-            await self._stop(state, active, satisfied or not tracking.by_finalizer)
-        else:
-            self._await_deadline(state, wall_us)
-            await self._continue(state, active, satisfied)
-        result = await self._conclude(state, job, bad, tracking)
-        self._count_sync(state, result[0], begun_us)
-        return result
+        outcome = await carry_out(sync_job(job, pods, seen), self._do)
+        self._count_sync(job, outcome, begun_us)
+        return outcome.error, outcome.resets
 
-    def _count_sync(self, state: _SyncState, error: str | None, begun_us: int) -> None:
+    def _count_sync(self, job: Obj, outcome: Outcome, begun_us: int) -> None:
         """Count a sync for metrics."""
         kernel = self.env.ctx.kernel
-        labels = decide.completion_mode(state.job), "success" if error is None else "error", state.action
+        labels = decide.completion_mode(job), "success" if outcome.error is None else "error", outcome.work
         count(kernel, f"{PREFIX}job_sync_total", *labels)
         took_us = self.env.ctx.now_us() - begun_us
         observe(kernel, f"{PREFIX}job_sync_duration_seconds", took_us / SECOND, *labels)
 
-    def _count_pods(self, job: Obj, before: Mapping[str, Any]) -> None:
-        """Count the pods by which the status of a Job has grown (recordJobPodFinished)."""
-        after = status_of(job)
-        for result in ("succeeded", "failed"):
-            grown = after.get(result, 0) - before.get(result, 0)
-            count(
-                self.env.ctx.kernel,
-                f"{PREFIX}job_pods_finished_total",
-                decide.completion_mode(job),
-                result,
-                by=grown,
-            )
-
-    async def _conclude(
-        self, state: _SyncState, seen: Obj, bad: int, tracking: decide.Tracking
-    ) -> tuple[str | None, bool]:
-        """Write the result of a sync; `seen` is the Job as it was read."""
-        had = status_of(seen)
-        status = {**state.job["status"], "active": state.active}
-        needed = (
-            state.suspend_changed
-            or state.active != had.get("active", 0)
-            or status.get("ready") != had.get("ready")
-        )
-        state.job = {**state.job, "status": status}
-        if tracking.by_finalizer:
-            refused = await self._track(state, seen, needed, tracking)
-        else:
-            refused = await self._count(state, seen, needed, bad)
-        if refused is not None:
-            if refused == _CONFLICT:
-                self.queue.add_after_us(state.key, self._backoff_us(state.key))
-                return None, False
-            return f"tracking status: {refused}", False
-        if bad > had.get("failed", 0) and not decide.is_finished(state.job):
-            # The error queues the Job after its back-off, which delays replacements of failed pods.
-            return f'failed pod(s) detected for job key "{state.key}"', False
-        return state.error, state.suspend_changed or state.succeeded_count > had.get("succeeded", 0)
+    async def _do(self, action: Action) -> Answer:
+        replies: Sequence[Reply] = ()
+        made, error = 0, None
+        match action:
+            case CreatePods(job, pods):
+                self.expectations.expect_creates(key_of(job), len(pods))
+                made, error = await self.control.create_counted(job, pods)
+            case DeletePods(job, pods, uncounted):
+                if uncounted:
+                    self.expectations.expect(key_of(job), 0, len(pods))
+                send = self._remove_send(job, pods) if uncounted else self.stopper.delete_send(job, pods)
+                replies = await in_parallel(self.env.ctx, len(pods), send)
+            case FreePods(key, pods):
+                replies = await self._remove_finalizers(key, pods)
+            case Count(family, labels, by):
+                count(self.env.ctx.kernel, family, *labels, by=by)
+            case Update() | Event() | Requeue():
+                replies = (await self.shell.do(action),)
+            case _:
+                assert_never(action)
+        return Answer(self.env.ctx.wall_us(), replies, made, error)
 
     def _tracking(self, key: str, job: Obj) -> decide.Tracking:
         """The rules by which pods count now.
@@ -365,65 +320,6 @@ class JobLoop:
         finalizers = [*(meta.get("finalizers") or ()), self._finalizer]
         return {**pod, "metadata": {**meta, "finalizers": finalizers}}
 
-    def _await_deadline(self, state: _SyncState, wall_us: int) -> None:
-        left_us = decide.deadline_left_us(state.job, wall_us)
-        if left_us is not None:
-            self.queue.add_after_us(state.key, left_us)
-
-    async def _stop(self, state: _SyncState, active: Sequence[Obj], satisfied: bool) -> None:
-        """Delete the active pods of a failed Job; they keep their finalizers until counted."""
-        send = self.stopper.delete_send(state.job, active)
-        replies = await in_parallel(self.env.ctx, len(active), send)
-        refused = [reply for reply in replies if not reply.ok and reply.reason != "NotFound"]
-        if refused or not satisfied:
-            state.end = None
-        state.active = len(refused)
-        state.error = refused[0].message if refused else None
-
-    async def _continue(self, state: _SyncState, active: Sequence[Obj], satisfied: bool) -> None:
-        managed = satisfied and not is_deleting(state.job)
-        if managed:
-            await self._manage(state, active)
-        if decide.is_complete(state.job, state.active, state.succeeded_count):
-            state.end, state.ended_us = decide.COMPLETE, self.env.ctx.wall_us()
-        elif managed:
-            self._record_suspension(state)
-
-    def _record_suspension(self, state: _SyncState) -> None:
-        wall_us, suspended = self.env.ctx.wall_us(), decide.is_suspended(state.job)
-        texts = (
-            ("True", "JobSuspended", "Job suspended") if suspended else ("False", "JobResumed", "Job resumed")
-        )
-        status = state.job["status"]
-        wanted = decide.condition("Suspended", *texts, wall_us)
-        conditions = decide.with_condition(status.get("conditions") or (), wanted)
-        if conditions is None:
-            return
-        state.suspend_changed = True
-        self.recorder.event(state.job, "Normal", "Suspended" if suspended else "Resumed", texts[2])
-        start = {} if suspended else {"startTime": format_time(wall_us)}
-        state.job = {**state.job, "status": {**status, "conditions": conditions, **start}}
-
-    # --- pods -------------------------------------------------------------------------------------
-
-    async def _manage(self, state: _SyncState, active: Sequence[Obj]) -> None:
-        """Delete surplus pods, or else create missing ones."""
-        job = state.job
-        wanted = decide.wanted_active(job, state.active, state.succeeded_count)
-        gone = decide.to_remove(job, active, max(0, state.active - wanted), self._annotation)
-        state.action = "tracking"
-        if gone or decide.is_suspended(job):
-            state.action = "pods_deleted"
-        if gone:
-            self.expectations.expect(state.key, 0, len(gone))
-            replies = await in_parallel(self.env.ctx, len(gone), self._remove_send(job, gone))
-            refused = [reply for reply in replies if not reply.ok and reply.reason != "NotFound"]
-            state.active -= len(gone) - len(refused)
-            state.error = refused[0].message if refused else None
-        elif wanted > state.active and not decide.is_suspended(job):
-            state.action = "pods_created"
-            await self._create(state, active, min(wanted - state.active, decide.PODS_PER_SYNC_MAX))
-
     def _remove_send(self, job: Obj, pods: Sequence[Obj]) -> Callable[[int, Callable[[Reply], None]], None]:
         """A function that deletes the `index`-th pod uncounted: its finalizer is removed first."""
         delete = self.control.delete_send(job, pods)
@@ -445,146 +341,6 @@ class JobLoop:
 
         return send
 
-    async def _create(self, state: _SyncState, active: Sequence[Obj], count: int) -> None:
-        job = state.job
-        self.expectations.expect_creates(state.key, count)
-        template = job["spec"]["template"]
-        meta = template.get("metadata") or {}
-        if self._tracks(job):
-            finalizers = list(dict.fromkeys([*(meta.get("finalizers") or ()), self._finalizer]))
-            template = {**template, "metadata": {**meta, "finalizers": finalizers}}
-        ref = owner_ref(self.env, "jobs", job)
-        if decide.is_indexed(job):
-            indexes = decide.pending_indexes(active, state.indexes[1], count, job, self._annotation)
-            self.expectations.created(state.key, count - len(indexes))
-            pod = pod_from_template(decide.indexed_template(template, self._annotation), job, ref)
-            name = job["metadata"]["name"]
-            pods = [decide.indexed_pod(pod, name, index, self._annotation) for index in indexes]
-        else:
-            pods = [pod_from_template(template, job, ref)] * count
-        made, state.error = await self.control.create_counted(job, pods)
-        state.active += made
-
-    # --- counting ---------------------------------------------------------------------------------
-
-    async def _count(self, state: _SyncState, seen: Obj, needed: bool, failed: int) -> str | None:
-        """Write how many pods there are, for a Job that is not tracked by finalizers."""
-        left = [pod for pod in state.pods if decide.is_tracked(pod, self._finalizer)]
-        _, error = await self._remove_finalizers(state.key, left)
-        if error is not None:
-            return f"removing disabled finalizers from job pods {state.key}: {error}"
-        had, status = status_of(seen), {**state.job["status"]}
-        status.pop("uncountedTerminatedPods", None)
-        status |= {"succeeded": state.succeeded_count, "failed": failed}
-        if decide.is_indexed(seen):
-            status["completedIndexes"] = decide.format_indexes(state.indexes[1])
-        state.job = {**state.job, "status": status}
-        needed = needed or any(status[name] != had.get(name, 0) for name in ("succeeded", "failed"))
-        if state.end is not None:
-            self._finish(state, replace(state.end, type=state.end.type.replace(decide.TARGET, "Failed")))
-            needed = True
-        return await self._write(state) if needed else None
-
-    async def _track(
-        self, state: _SyncState, seen: Obj, needed: bool, tracking: decide.Tracking
-    ) -> str | None:
-        """Count finished pods: list them in the status, remove finalizers, add them to the
-        counters.
-        """
-        tracked = {uid_of(pod): None for pod in state.pods if tracking.counts(pod)}
-        given = decide.uncounted_of(seen)
-        left = self._settle(state, given, tracked)
-        count = decide.count_finished(
-            seen, state.pods, left, state.indexes[0], state.end is not None, tracking
-        )
-        needed = needed or count.changed or left != given
-        uncounted = count.uncounted
-        status = {**state.job["status"], "uncountedTerminatedPods": uncounted.as_status()}
-        if decide.is_indexed(seen):
-            text = decide.format_indexes(count.indexes)
-            needed = needed or text != status.get("completedIndexes", "")
-            status |= {"succeeded": len(count.indexes), "completedIndexes": text}
-        if state.end is not None and state.end.type == decide.TARGET:
-            status, state.end = (
-                self._with_failure_target(status, state.end),
-                replace(state.end, type="Failed"),
-            )
-            needed = True
-        state.job = {**state.job, "status": status}
-        if needed:
-            refused = await self._write_counted(state, status_of(seen))
-            if refused is not None:
-                return refused
-        counted = status_of(state.job)
-        freed, error = await self._remove_finalizers(state.key, count.free)
-        for uid in freed:
-            tracked.pop(uid, None)
-        left = self._settle(state, uncounted, tracked)
-        needed = left != uncounted
-        state.job = {
-            **state.job,
-            "status": {**state.job["status"], "uncountedTerminatedPods": left.as_status()},
-        }
-        if error is not None:
-            refused = await self._write_counted(state, counted) if needed else None
-            return refused or error
-        if state.end is not None and not count.full and left == decide.Uncounted():
-            self._finish(state, state.end)
-            needed = True
-        return await self._write_counted(state, counted) if needed else None
-
-    async def _write_counted(self, state: _SyncState, before: Mapping[str, Any]) -> str | None:
-        """Write the status; its finished pods are counted for metrics if that succeeds.
-
-        before: the status that the cluster has
-        """
-        refused = await self._write(state)
-        if refused is None:
-            self._count_pods(state.job, before)
-        return refused
-
-    def _with_failure_target(self, status: Obj, end: decide.End) -> Obj:
-        """Add the condition that the Job will fail, before the pods that show why may be deleted."""
-        added = decide.condition(end.type, "True", end.reason, end.message, self.env.ctx.wall_us())
-        return {**status, "conditions": [*(status.get("conditions") or ()), added]}
-
-    def _settle(
-        self, state: _SyncState, uncounted: decide.Uncounted, tracked: dict[str, None]
-    ) -> decide.Uncounted:
-        left, good, bad = decide.settle_uncounted(uncounted, tracked)
-        status = state.job["status"]
-        counts = {"succeeded": status.get("succeeded", 0) + good, "failed": status.get("failed", 0) + bad}
-        state.job = {**state.job, "status": {**status, **counts}}
-        return left
-
-    def _finish(self, state: _SyncState, end: decide.End) -> None:
-        """Finish a Job (Quirk: the event precedes the write, so a failed write repeats the event)."""
-        wall_us, status = self.env.ctx.wall_us(), state.job["status"]
-        result = "succeeded" if end.type == "Complete" else "failed"
-        mode = decide.completion_mode(state.job)
-        count(self.env.ctx.kernel, f"{PREFIX}job_finished_total", mode, result)
-        ended = decide.condition(end.type, "True", end.reason, end.message, wall_us)
-        conditions = decide.with_condition(status.get("conditions") or (), ended)
-        status = status if conditions is None else {**status, "conditions": conditions}
-        if end.type == "Complete":
-            completions = state.job["spec"].get("completions")
-            if completions is not None and status.get("succeeded", 0) > completions:
-                text = "Too many succeeded pods running after completion count reached"
-                self.recorder.event(state.job, "Warning", "TooManySucceededPods", text)
-            status = {**status, "completionTime": format_time(state.ended_us)}
-            self.recorder.event(state.job, "Normal", "Completed", "Job completed")
-        else:
-            self.recorder.event(state.job, "Warning", end.reason, end.message)
-        state.job = {**state.job, "status": status}
-
-    async def _write(self, state: _SyncState) -> str | None:
-        status = {k: v for k, v in state.job["status"].items() if v or k not in _LEFT_OUT}
-        reply = await self.client.update("jobs", {**state.job, "status": status}, subresource="status")
-        if reply.ok:
-            state.job = reply.obj
-            return None
-        return _CONFLICT if reply.reason == "Conflict" else reply.message
-
     # --- finalizers -------------------------------------------------------------------------------
 
     def _patch_finalizer(self, pod: Obj, on_reply: Callable[[Reply], None]) -> None:
@@ -596,8 +352,7 @@ class JobLoop:
         )
         self.client.call(request, on_reply)
 
-    async def _remove_finalizers(self, key: str, pods: Sequence[Obj]) -> tuple[list[str], str | None]:
-        """Remove the finalizer of pods; returns (uids of pods without it, first error or None)."""
+    async def _remove_finalizers(self, key: str, pods: Sequence[Obj]) -> list[Reply]:
         removing = self._removing.setdefault(key, {})
         removing.update({uid_of(pod): None for pod in pods})
 
@@ -605,17 +360,10 @@ class JobLoop:
             self._patch_finalizer(pods[index], on_reply)
 
         replies = await in_parallel(self.env.ctx, len(pods), send)
-        freed: list[str] = []
-        error: str | None = None
         for pod, reply in zip(pods, replies, strict=True):
-            uid = uid_of(pod)
             if not reply.ok:
-                removing.pop(uid, None)  # no watch event will show the removal
-            if reply.ok or reply.reason == "NotFound":
-                freed.append(uid)
-            else:
-                error = error or (_CONFLICT if reply.reason == "Conflict" else reply.message)
-        return freed, error
+                removing.pop(uid_of(pod), None)  # no watch event will show the removal
+        return replies
 
     async def free_orphan(self, key: str) -> str | None:
         """Remove the finalizer of a pod that no Job will count."""
@@ -627,11 +375,6 @@ class JobLoop:
             return None
         replies = await in_parallel(self.env.ctx, 1, lambda _, on_reply: self._patch_finalizer(pod, on_reply))
         return None if replies[0].ok or replies[0].reason == "NotFound" else replies[0].message
-
-
-_CONFLICT = "conflict"
-# Fields of the status that are left out while they are empty.
-_LEFT_OUT = ("active", "succeeded", "failed", "completedIndexes")
 
 
 def _owned(pod: Obj, uid: str) -> bool:

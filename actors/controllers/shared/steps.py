@@ -118,10 +118,11 @@ class Shell(NamedTuple):
         return await carry_out(steps, self._answer)
 
     async def _answer(self, action: Action) -> Answer:
-        reply = await self._do(action)
+        reply = await self.do(action)
         return Answer(reply, self.ctx.wall_us())
 
-    async def _do(self, action: Action) -> Reply:
+    async def do(self, action: Action) -> Reply:
+        """Do one action; returns its reply."""
         match action:
             case Create():
                 return await self.client.create(action.resource, action.namespace, action.obj)
