@@ -2,19 +2,25 @@
 """Set this checkout up and use it, on a machine that has nothing but Python 3.11 or newer.
 
     python3 dev.py show [SCENARIO] [ARGUMENTS]   run a scenario (default: scenarios/zone-outage.yaml) and show its picture
+    python3 dev.py orrery ARGUMENTS              run the orrery command
+    python3 dev.py build                         build wheel and sdist reproducibly, in out/dist
     python3 dev.py test [ARGUMENTS]              run the tests
     python3 dev.py check                         run linter, type checker and the layer contracts
-    python3 dev.py build                         build wheel and sdist reproducibly, in out/dist
-    python3 dev.py orrery ARGUMENTS              run the orrery command
+    python3 dev.py docs                          build the site of the documentation, in out/site
 
-The environment is made in .venv from requirements.lock on first use, and again when the lock
-changes.
+The environment is made in .venv on first use, and again when a lock changes.  The first three
+commands install what runs and builds Orrery, the others all of requirements.lock.  The environment
+has the Python that runs this file, or one of the same version that is built to be faster, if the
+machine has one; ORRERY_PYTHON names another.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
+import re
+import shutil
 import subprocess
 import sys
 import venv
@@ -24,22 +30,116 @@ ROOT = Path(__file__).resolve().parent
 HOME = Path(os.environ.get("ORRERY_VENV", ROOT / ".venv"))
 SHOWN = "scenarios/zone-outage.yaml"
 BIN = HOME / ("Scripts" if os.name == "nt" else "bin")
+INTERPRETER = ROOT / "sim" / "app" / "process" / "interpreter.py"
+# The locks that a command needs: what runs and builds Orrery, or all.
+RUN = ("requirements-run.lock", "requirements-build.lock")
+ALL = ("requirements.lock",)
+COMMANDS = {"show": RUN, "orrery": RUN, "build": RUN, "test": ALL, "check": ALL, "docs": ALL}
+CHECKS = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",), ("lint-imports",))
+# What pip says of a package's file: its name, and its size if it comes by the network.
+FETCHED = re.compile(r"\s*(?:Downloading|Using cached|Processing) (?:\S*/)?([^\s/]+)(.*)")
 
 
-def set_up() -> None:
-    """Make the environment unless it is there and of this lock."""
-    wanted = [(ROOT / name).read_bytes() for name in ("requirements.lock", "pyproject.toml")]
-    digest = hashlib.sha256(b"".join(wanted)).hexdigest()
-    mark = HOME / "orrery-lock"
-    if mark.exists() and mark.read_text() == digest:
+def set_up(locks: tuple[str, ...]) -> None:
+    """Make the environment, unless it is there and has the packages of these locks."""
+    if (HOME / "orrery-lock").exists() and digest(locks) in (HOME / "orrery-lock").read_text().split():
         return
-    print(f"setting up {HOME.name} (once)", file=sys.stderr, flush=True)
-    venv.create(HOME, with_pip=True, clear=False)
-    pip = [str(BIN / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--require-hashes", "-r", str(ROOT / "requirements.lock")], check=True)
-    # The packages that build Orrery are in the lock: an isolated build would fetch others.
-    subprocess.run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)], check=True)
-    mark.write_text(digest)
+    if not (BIN / "python").exists():
+        python = chosen_python()
+        say(f"setting up {HOME.name} (once)")
+        if python == sys.executable:
+            venv.create(HOME, symlinks=os.name != "nt", with_pip=False)
+        else:
+            subprocess.run([python, "-m", "venv", "--without-pip", str(HOME)], check=True)
+    pip("--require-hashes", *(word for lock in locks for word in ("-r", str(ROOT / lock))))
+    # The packages that build Orrery are in each set of locks: an isolated build would fetch others.
+    pip("--no-deps", "--no-build-isolation", "--editable", str(ROOT))
+    # All packages include those of a run.
+    (HOME / "orrery-lock").write_text("\n".join(digest(one) for one in {locks, RUN}))
+
+
+def chosen_python() -> str:
+    """The Python of the environment: this one, or a faster one of the same version."""
+    if "ORRERY_PYTHON" in os.environ:
+        return os.environ["ORRERY_PYTHON"]
+    line = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    if build_of(sys.executable) != f"{line} False":
+        return sys.executable
+    slow = "Python is built without profile-guided optimization: runs take up to 1.7 times as long"
+    folders = [*os.get_exec_path(), "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"]
+    for managed in (".local/share/uv/python", ".pyenv/versions"):
+        folders += [str(folder) for folder in sorted(Path.home().glob(f"{managed}/*/bin"))]
+    for folder in folders:
+        other = str(Path(folder) / f"python{line}")
+        if os.access(other, os.X_OK) and build_of(other) == f"{line} True":
+            say(f"this {slow}; taking {other}")
+            return other
+    say(f"this {slow}; no other Python {line} is here (see CONTRIBUTING.md)")
+    return sys.executable
+
+
+def build_of(python: str) -> str:
+    """The version of a Python, and whether it is built with the guidance of a profile; "" if it
+    cannot run.
+    """
+    try:
+        asked = subprocess.run([python, "-I", str(INTERPRETER)], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return asked.stdout.strip()
+
+
+def digest(locks: tuple[str, ...]) -> str:
+    """What the environment is made from, for these locks."""
+    texts = [(ROOT / name).read_bytes() for name in (*locks, "pyproject.toml")]
+    return hashlib.sha256(b"".join(texts)).hexdigest()
+
+
+def pip(*arguments: str) -> None:
+    """Install packages into the environment, and say which one is being fetched.
+
+    The pip of this Python does it for the environment, which has none: to install one takes as
+    long as a third of all else.  Modules are compiled when they are first imported.
+    """
+    command = [sys.executable, "-m", "pip", "--python", str(BIN / "python")]
+    if importlib.util.find_spec("pip") is None:
+        subprocess.run([str(BIN / "python"), "-m", "ensurepip"], check=True, stdout=subprocess.DEVNULL)
+        command = [str(BIN / "python"), "-m", "pip"]
+    command += ["install", "--no-compile", "--disable-pip-version-check", "--progress-bar=off", *arguments]
+    said = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            said.append(line)
+            if news := progress(line):
+                say(news, passing=True)
+    if process.returncode != 0:
+        say("".join(line for line in said if line.startswith("ERROR")) or "".join(said[-20:]))
+        raise subprocess.CalledProcessError(process.returncode, command)
+
+
+def progress(line: str) -> str:
+    """What a line of pip means to its user: the package that is fetched, and its size; or ""."""
+    if found := FETCHED.match(line):
+        size = re.search(r"\(([\d.]+ [kMG]B)\)", found[2])
+        return f"fetching {found[1]}" + (f", {size[1]}" if size else "")
+    if line.startswith("Installing collected packages"):
+        return f"installing {line.count(',') + 1} packages"
+    return ""
+
+
+def say(text: str, passing: bool = False) -> None:
+    """Write a line; on a terminal, the next line replaces one that is `passing`."""
+    if not sys.stderr.isatty():
+        print(text, file=sys.stderr, flush=True)
+        return
+    width = shutil.get_terminal_size().columns - 1
+    print(
+        f"\r\x1b[K{text[:width] if passing else text}",
+        end="" if passing else "\n",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def run(*command: str, where: Path | None = ROOT) -> int:
@@ -88,15 +188,13 @@ def main(arguments: list[str]) -> int:
         print("orrery needs Python 3.11 or newer", file=sys.stderr)
         return 2
     what, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
-    if what not in ("show", "test", "check", "build", "orrery"):
+    if what not in COMMANDS:
         print(__doc__, file=sys.stderr)
         return 2
     try:
-        set_up()
+        set_up(COMMANDS[what])
     except subprocess.CalledProcessError as error:
-        # of venv; pip has said it
-        said = (error.output or b"see above").decode(errors="replace").strip()
-        print(f"the environment cannot be set up: {said}", file=sys.stderr)
+        print(f"the environment cannot be set up: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -109,8 +207,9 @@ def main(arguments: list[str]) -> int:
         return build(str(BIN / "python"), ROOT, ROOT / "out" / "dist", commit_epoch())
     if what == "orrery":
         return run("orrery", *rest, where=None)
-    checks = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",), ("lint-imports",))
-    return max(run(*check) for check in checks)
+    if what == "docs":
+        return run("python", "-m", "mkdocs", "build", *rest)
+    return max(run(*check) for check in CHECKS)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def test_image_copies_all_that_the_wheel_is_built_from() -> None:
     about = project["project"]
     licences = [name.partition("/")[0] for name in about["license-files"]]
     needed = [*wheel["packages"], *wheel["force-include"], about["readme"], *licences]
-    assert {*needed, "pyproject.toml", "hatch_build.py"} <= {*copied()}
+    assert {*needed, "pyproject.toml", "requirements-build.lock"} <= {*copied()}
 
 
 def test_base_image_has_a_bare_name_and_one_digest() -> None:

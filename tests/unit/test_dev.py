@@ -1,12 +1,13 @@
-"""dev.py: the environment is asked for the command, where its user is."""
+"""dev.py: how the environment is made, and asked for the command, where its user is."""
 
-import hashlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.tidy.test_build import dev
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,8 +27,7 @@ def test_files_are_those_of_the_folder_that_its_user_is_in(
 ) -> None:
     home = tmp_path / "environment"
     (home / "bin").mkdir(parents=True)
-    lock = b"".join((ROOT / name).read_bytes() for name in ("requirements.lock", "pyproject.toml"))
-    (home / "orrery-lock").write_text(hashlib.sha256(lock).hexdigest())
+    (home / "orrery-lock").write_text(dev().digest(dev().RUN))
     stub = home / "bin" / "orrery"
     stub.write_text('#!/bin/sh\necho "$PWD|$*"\nexit 3\n')
     stub.chmod(0o755)
@@ -41,3 +41,77 @@ def test_files_are_those_of_the_folder_that_its_user_is_in(
         check=False,
     )
     assert (done.stdout, done.returncode) == (f"{where or tmp_path}|{called}\n", 3)
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (
+            "  Downloading trio-0.35.0-py3-none-any.whl (513 kB)\n",
+            "fetching trio-0.35.0-py3-none-any.whl, 513 kB",
+        ),
+        (
+            "  Downloading https://example.org/a/numpy.whl.metadata (1.2 MB)\n",
+            "fetching numpy.whl.metadata, 1.2 MB",
+        ),
+        ("Processing /wheels/idna-3.20-py3-none-any.whl (from x)\n", "fetching idna-3.20-py3-none-any.whl"),
+        ("Installing collected packages: a, b, c\n", "installing 3 packages"),
+        ("WARNING: Location is ignored\n", ""),
+    ],
+)
+def test_progress_names_what_is_fetched_and_its_size(line: str, shown: str) -> None:
+    assert dev().progress(line) == shown
+
+
+def test_commands_install_only_the_locks_that_they_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = dev()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").touch()
+    monkeypatch.setattr(module, "HOME", tmp_path)
+    monkeypatch.setattr(module, "BIN", tmp_path / "bin")
+    installed: list[str] = []
+    monkeypatch.setattr(module, "pip", lambda *words: installed.extend(Path(word).name for word in words))
+    for command, locks in (
+        ("show", module.RUN),
+        ("orrery", ()),
+        ("check", module.ALL),
+        ("show", ()),
+        ("test", ()),
+    ):
+        installed.clear()
+        module.set_up(module.COMMANDS[command])
+        assert [word for word in installed if word.endswith(".lock")] == [*locks], command
+    assert module.RUN == ("requirements-run.lock", "requirements-build.lock")
+
+
+def stub_of(folder: Path, build: str) -> Path:
+    """A program in the place of a Python, which says of its build what is given here."""
+    folder.mkdir()
+    python = folder / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    python.write_text(f"#!/bin/sh\necho {build}\n")
+    python.chmod(0o755)
+    return python
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the Pythons here are scripts of a Unix shell")
+def test_environment_has_a_faster_python_of_the_same_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    module = dev()
+    own = stub_of(tmp_path / "own", f"{line} False")
+    stub_of(tmp_path / "older", "3.9 True")
+    fast = stub_of(tmp_path / "fast", f"{line} True")
+    monkeypatch.setattr(sys, "executable", str(own))
+    monkeypatch.setenv("PATH", f"{tmp_path}/own:{tmp_path}/older:{tmp_path}/fast")
+    assert module.chosen_python() == str(fast)
+    assert f"taking {fast}" in capsys.readouterr().err
+    monkeypatch.setenv("ORRERY_PYTHON", "/opt/mine")
+    assert module.chosen_python() == "/opt/mine"
+    monkeypatch.delenv("ORRERY_PYTHON")
+    stub_of(tmp_path / "guided", f"{line} True")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "guided" / own.name))
+    assert module.chosen_python() == str(tmp_path / "guided" / own.name)
+    assert capsys.readouterr().err == ""

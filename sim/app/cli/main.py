@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 from sim.app.cli.commands import GROUPS
 from sim.app.cli.commands.arguments import EXIT_BAD_INPUT, EXIT_UNHEARD
 from sim.app.process.garbage import rare_collections
+from sim.app.process.interpreter import described
 from sim.app.process.interrupts import exit_status
 from sim.app.process.printed import tell_each, visible
 from sim.errors import InputError, suggestion
@@ -160,7 +161,7 @@ def _parser() -> _Parser:
         description="A whole container cluster in virtual time: run scenarios, get verdicts with measured times.",
         epilog="Try: orrery run zone-outage",
     )
-    parser.add_argument("--version", action="version", version=f"orrery {__version__}")
+    parser.add_argument("--version", action="version", version=f"orrery {__version__} ({described()})")
     commands = cast("Commands", parser.add_subparsers(dest="command", required=True, metavar="COMMAND"))
     for add in GROUPS:
         add(commands)

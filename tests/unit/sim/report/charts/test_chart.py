@@ -2,7 +2,6 @@
 
 import base64
 import gzip
-import importlib.metadata
 import json
 import re
 import sys
@@ -12,11 +11,12 @@ from xml.etree import ElementTree
 import altair
 import pytest
 
+from docs.generate.chart_scripts import pack_scripts
 from sim.errors import InputError
-from sim.report.charts import scripts
 from sim.report.charts.chart import AXIS, EDGE, NOTICES, Chart, in_notebook, page_scripts, stacked
 from sim.report.charts.distribution import Pair, histogram_chart, pairs_chart
 from sim.report.charts.run import run_chart
+from sim.report.charts.scripts import packed_scripts
 from sim.report.charts.setting import Line, Place, setting_chart
 from sim.report.page import fragment, page, table
 from sim.statistics import summarize
@@ -72,24 +72,13 @@ def test_page_with_scripts_holds_their_notices_as_one_comment() -> None:
 
 
 def test_packed_scripts_hold_vega_embed() -> None:
-    text = gzip.decompress(base64.b64decode(scripts.packed_scripts())).decode()
+    text = gzip.decompress(base64.b64decode(packed_scripts())).decode()
     assert "window.vegaEmbed=" in text
 
 
-def test_checkout_without_the_package_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(_: str) -> str:
-        raise importlib.metadata.PackageNotFoundError
-
-    monkeypatch.setattr(importlib.metadata, "version", missing)
-    with pytest.raises(InputError, match="vl-convert-python"):
-        scripts.packed_scripts.__wrapped__()
-
-
-def test_scripts_are_made_once_for_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[int] = []
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(scripts, "pack_scripts", lambda: made.append(1) or "QUJD")
-    assert [scripts.packed_scripts.__wrapped__() for _ in range(2)] == ["QUJD", "QUJD"] and len(made) == 1
+@pytest.mark.slow
+def test_packed_scripts_are_those_of_the_locked_package() -> None:
+    assert packed_scripts() == pack_scripts()
 
 
 def test_picture_without_the_converter_is_drawn_by_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
