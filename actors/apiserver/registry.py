@@ -26,7 +26,7 @@ def make_registry(
         ctx.wall_us,
         options.service_cidr,
         around.log,
-        options.collects,
+        options.enable_garbage_collector,
         options.checks_fields,
         options.node_ports,
         options.gates,

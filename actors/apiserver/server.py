@@ -209,8 +209,8 @@ class ApiServer:
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
         bootstrap(registry, store, self.address, self.trust.data, self.around.addons)
         bootstrap_roles(registry, store)
-        if self.options.event_ttl_us:
-            self.storage.expire(self.scheme.prefix("events"), self.options.event_ttl_us)
+        if event_ttl_us := self.options.event_ttl_us // SECOND * SECOND:
+            self.storage.expire(self.scheme.prefix("events"), event_ttl_us)
         sink = self.around.audit_sink
         if self.options.audit is not None and sink is not None:
             audit = self.options.audit

@@ -149,12 +149,7 @@ class Manager:
     async def _elect(self, name: str, kind: str, holder: str, lead: Callable[[], Awaitable[None]]) -> None:
         """Wait for a lock, run `lead`, and return when the lock is lost."""
         options, ctx = self._options, self._ctx
-        periods = ElectionOptions(
-            options.leader_elect_lease_duration_us,
-            options.leader_elect_renew_deadline_us,
-            options.leader_elect_retry_period_us,
-            resource_lock=kind,
-        )
+        periods = ElectionOptions.of(options, kind)
         lease = (options.leader_elect_resource_namespace, name)
         elector = candidate(ctx, self._root_client("leader-election"), lease, holder, periods)
 

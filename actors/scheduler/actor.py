@@ -99,13 +99,7 @@ def scheduler_main(
             await scheduler.lead()
             return
         lease = (options.leader_elect_resource_namespace, options.leader_elect_resource_name)
-        election = ElectionOptions(
-            options.leader_elect_lease_duration_us,
-            options.leader_elect_renew_deadline_us,
-            options.leader_elect_retry_period_us,
-            release_on_cancel=True,
-            resource_lock=options.leader_elect_resource_lock,
-        )
+        election = ElectionOptions.of(options, options.leader_elect_resource_lock, release_on_cancel=True)
         # Upstream's identity is the host's name and a new uuid for each process.
         identity = f"{ctx.name}_{ctx.incarnation}"
         elector = candidate(ctx, client("leader-election"), lease, identity, election)

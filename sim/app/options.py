@@ -32,7 +32,7 @@ from sim.ident import NAMES, Names
 from sim.options.apiserver.audit import BATCH, POLICY
 from sim.options.apiserver.audit import WEBHOOK as AUDIT_WEBHOOK
 from sim.options.apiserver.authentication import AuthenticationFlags
-from sim.options.apiserver.server import ApiServerFlags, parse_api_server
+from sim.options.apiserver.server import ApiServerFlags, ReplicaFlags, parse_api_server
 from sim.options.base import mapping, options_of, raw_option
 from sim.options.controllers.manager import ControllerManagerOptions, parse_controller_manager
 from sim.options.features.gates import FEATURE_GATES, built_gates, enabled, idle_gates
@@ -363,35 +363,16 @@ def api_server_options(
 
     reads, writes = flags.max_requests_inflight, flags.max_mutating_requests_inflight
     return ApiServerOptions(
+        **{field: getattr(flags, field) for field in options_of(ReplicaFlags)},
         seats=reads + writes if flags.fair else 0,
         max_requests_inflight=limit(reads),
         max_mutating_requests_inflight=limit(writes),
-        compaction_interval_us=flags.compaction_interval_us,
-        service_cidr=flags.service_cidr,
-        node_ports=flags.node_ports,
-        disabled_admission=flags.disabled_admission,
-        enabled_admission=flags.enabled_admission,
         admission=configuration,
-        event_ttl_us=flags.event_ttl_us // SECOND * SECOND,
-        request_timeout_us=flags.request_timeout_us,
-        min_watch_us=flags.min_request_timeout_s * SECOND,
         replicas=replicas,
-        collects=flags.enable_garbage_collector,
         checks_fields=enabled(flags.feature_gates, "ServerSideFieldValidation"),
         gates=flags.changed_gates,
-        shutdown_delay_us=flags.shutdown_delay_us,
-        watch_cache=flags.watch_cache,
         cached=frozenset(name for name, size in flags.watch_cache_sizes.items() if size),
         uncached=frozenset(name for name, size in flags.watch_cache_sizes.items() if not size),
-        goaway_chance=flags.goaway_chance,
-        livez_grace_us=flags.livez_grace_us,
-        http2_streams_max=flags.http2_streams_max,
-        profiling=flags.profiling,
-        logs_handler=flags.logs_handler,
-        identity_lease_s=flags.identity_lease_s,
-        identity_renew_us=flags.identity_renew_s * SECOND,
-        transport_security="; ".join(flags.transport_security),
-        sends_retry_after=flags.shutdown_send_retry_after,
         authorization_modes=flags.authorization_modes,
         policies=_policies(flags, names, place_of("authorization-policy-file")),
         authorization_webhook=_authorization_webhook(flags),

@@ -253,6 +253,12 @@ def option(name: str, read: Reader, default: object, *, check: Check | None = No
     )
 
 
+def with_default(group: type[Any], field: str, default: object) -> Any:
+    """An option of a group that several daemons have, with the default of one of them."""
+    spec = options_of(group)[field]
+    return option(spec.name, spec.read, default, check=spec.check, effect=spec.effect)
+
+
 def options_of(daemon: type[Any]) -> dict[str, Option]:
     """Field name to option of a daemon's options class."""
     return {f.name: f.metadata[_SPEC] for f in dataclasses.fields(daemon) if _SPEC in f.metadata}

@@ -16,14 +16,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.options.base import document, option, string
+from sim.options.base import at_least, document, integer, number, option, string
 from sim.options.client_config import configured_server, host_of
 
 
 @dataclass(frozen=True)  # without slots: it is one of several bases
 class ClientFlags:
-    """The options that choose an API server."""
+    """The options that choose an API server, and the rate of requests to it."""
 
+    api_qps: float = option("{short}-api-qps", number, 50)
+    api_burst: int = option("{short}-api-burst", integer, 100, check=at_least(1))
     master: str = option("master", string, "")
     client_config: Mapping[str, Any] = option("{short}config", document, {})
 

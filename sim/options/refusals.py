@@ -14,9 +14,18 @@ HELP = "orrery options and orrery --version print this"
 LOGS = "the process writes no log: its decisions are in the trace"
 PROFILE = "a simulated process uses no time of the machine that could be profiled"
 SERVER = "the process serves no requests"
-OLD_LOGS = """
-    add-dir-header alsologtostderr log-backtrace-at log-dir log-file log-file-max-size log-flush-frequency
+LOG_OPTIONS = """
+    logging-format v vmodule log-json-info-buffer-size log-json-split-stream add-dir-header alsologtostderr log-backtrace-at log-dir log-file log-file-max-size log-flush-frequency
     logtostderr one-output skip-headers skip-log-headers stderrthreshold
+"""
+# Of the server of a daemon that is no API server.
+SERVER_OPTIONS = """
+    authentication-skip-lookup authentication-tolerate-lookup-failure authentication-token-webhook-cache-ttl
+    authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl client-ca-file
+    requestheader-client-ca-file requestheader-allowed-names requestheader-username-headers
+    requestheader-group-headers requestheader-extra-headers-prefix cert-dir tls-cert-file tls-private-key-file
+    tls-cipher-suites tls-min-version tls-sni-cert-key http2-max-streams-per-connection permit-address-sharing
+    permit-port-sharing
 """
 FRONT = "addresses and certificates of the servers are those of orrery serve"
 

@@ -15,43 +15,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
-from sim.ident import NAMES, Names
 from sim.options.base import (
-    at_least,
     duration,
     integer,
     more_than,
-    number,
     option,
     parse,
     string,
+    with_default,
     within,
 )
 from sim.options.client_flags import ClientFlags
 from sim.options.election import ElectionFlags
 from sim.options.features.gates import OF_SPREAD, OF_VOLUMES, POD_DISRUPTION, feature_gates
-from sim.options.refusals import CLIENT, HELP, LOGS, OLD_LOGS, PROFILE, SERVER, refusals
-from sim.options.serving import secure_port
+from sim.options.refusals import CLIENT, HELP, LOG_OPTIONS, LOGS, PROFILE, SERVER, SERVER_OPTIONS, refusals
+from sim.options.serving import ServerFlags
 
 # Known upstream, and without effect in this program.
 WITHOUT_EFFECT = refusals(
     {
         HELP: "help version",
-        LOGS: f"logging-format v vmodule {OLD_LOGS}",
-        CLIENT: """
-            {short}-api-content-type authentication-{short}config
-        """,
+        LOGS: LOG_OPTIONS,
+        CLIENT: "{short}-api-content-type authentication-{short}config",
         PROFILE: "profiling contention-profiling",
-        SERVER: """
-            authentication-skip-lookup authentication-token-webhook-cache-ttl
-            authentication-tolerate-lookup-failure authorization-webhook-cache-authorized-ttl
-            authorization-webhook-cache-unauthorized-ttl http2-max-streams-per-connection
-            permit-address-sharing permit-port-sharing requestheader-client-ca-file
-            requestheader-allowed-names requestheader-username-headers requestheader-group-headers
-            requestheader-extra-headers-prefix tls-sni-cert-key
-            cert-dir client-ca-file tls-cert-file tls-private-key-file tls-cipher-suites tls-min-version write-config-to
-        """,
+        SERVER: f"{SERVER_OPTIONS} write-config-to",
         "deprecated upstream, replaced by leader-elect-resource-name and leader-elect-resource-namespace": """
             lock-object-name lock-object-namespace
         """,
@@ -68,11 +57,10 @@ def _named(value: str) -> str | None:
 class SchedulerOptions(ClientFlags, ElectionFlags):
     """The options of one scheduler process."""
 
-    api_qps: float = option("{short}-api-qps", number, 50)
-    api_burst: int = option("{short}-api-burst", integer, 100, check=at_least(1))
-
-    leader_elect_resource_name: str = option("leader-elect-resource-name", string, "{short}-scheduler")
-    secure_port: int = secure_port(10259)
+    leader_elect_resource_name: str = with_default(
+        ElectionFlags, "leader_elect_resource_name", "{short}-scheduler"
+    )
+    secure_port: int = with_default(ServerFlags, "secure_port", 10259)
 
     feature_gates: Mapping[str, str] = feature_gates(POD_DISRUPTION, *OF_SPREAD, *OF_VOLUMES)
 
@@ -98,14 +86,4 @@ class SchedulerOptions(ClientFlags, ElectionFlags):
         self.check_server()
 
 
-def parse_scheduler(
-    given: Mapping[str, object],
-    *,
-    names: Names = NAMES["orch"],
-    place: str = "",
-    places: Mapping[str, str] | None = None,
-) -> SchedulerOptions:
-    """The options from names (with or without `--`) to texts or YAML values; InputError names the
-    place.
-    """
-    return parse(SchedulerOptions, given, names=names, place=place, known=WITHOUT_EFFECT, places=places)
+parse_scheduler = partial(parse, SchedulerOptions, known=WITHOUT_EFFECT)

@@ -48,13 +48,6 @@ def _paths(value: tuple[str, ...]) -> str | None:
     return None if wrong is None else f'only trailing * allowed in "{wrong}"'
 
 
-def secure_port(default: int) -> Any:
-    """The option of the port, which each daemon has its own default of."""
-    return option(
-        "secure-port", integer, default, check=within(0, PORT_MAX), effect="port of the server; 0: none"
-    )
-
-
 @dataclass(frozen=True)
 class ServerFlags(MetricsFlags):
     """A daemon gives `secure_port` a default of its own."""
@@ -66,7 +59,9 @@ class ServerFlags(MetricsFlags):
         check=_address,
         effect=f"address of the server; componentstatuses probe {LOCAL}",
     )
-    secure_port: int = secure_port(0)
+    secure_port: int = option(
+        "secure-port", integer, 0, check=within(0, PORT_MAX), effect="port of the server; 0: none"
+    )
     always_allow_paths: tuple[str, ...] = option(
         "authorization-always-allow-paths", strings, "/healthz,/readyz,/livez", check=_paths
     )

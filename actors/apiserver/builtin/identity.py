@@ -58,7 +58,7 @@ class Identity:
         self._names = server.scheme.names
         self._random = ctx.stream("identity")
         self._lease_s = server.options.identity_lease_s
-        self._renew_us = server.options.identity_renew_us
+        self._renew_us = server.options.identity_renew_s * SECOND
         component = self._names.component("apiserver")
         self.name = f"{component}-{new_uid(self._random.getrandbits)}"
         self._labels = {self._names.label_component: component}

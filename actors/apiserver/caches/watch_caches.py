@@ -76,7 +76,7 @@ class Caches:
         self._started = ctx.kernel.cause if ctx.incarnation > 1 else 0
         self.horizon = Horizon(self.timers, options.cache_lag_us, store.revision)
         self._store = store
-        self._min_watch_us = options.min_watch_us
+        self._min_watch_us = options.min_request_timeout_s * SECOND
         self._has_cache = options.has_cache
         self._cached = [resource for resource in watched if self._has_cache(resource)]
         self._caches: dict[str, WatchCache] = {}

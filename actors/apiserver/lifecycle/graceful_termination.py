@@ -61,7 +61,7 @@ class Ending:
         self._open_reasons -= 1
         if self._open_reasons:
             return
-        if server.options.sends_retry_after:
+        if server.options.shutdown_send_retry_after:
             text = SHUTTING_DOWN.format(server.scheme.names.component("apiserver"))
             server.turn_away(
                 Reply(429, body=text, headers={"Connection": "close", "Retry-After": str(RETRY_S)})

@@ -51,6 +51,7 @@ from sim.client.election.states import (
 )
 from sim.kernel import NEVER_US, Context, Future
 from sim.kernel.network import Purpose
+from sim.options.election import ElectionFlags
 from sim.units import parse_time
 
 if TYPE_CHECKING:
@@ -71,6 +72,17 @@ class ElectionOptions:
     release_on_cancel: bool = False
     # Kind of the lock object; see `multilock` for kinds other than Lease.
     resource_lock: str = "leases"
+
+    @classmethod
+    def of(cls, flags: ElectionFlags, resource_lock: str, release_on_cancel: bool = False) -> ElectionOptions:
+        """The options of a daemon for one of its locks."""
+        return cls(
+            flags.leader_elect_lease_duration_us,
+            flags.leader_elect_renew_deadline_us,
+            flags.leader_elect_retry_period_us,
+            release_on_cancel,
+            resource_lock,
+        )
 
     def __post_init__(self) -> None:
         assert self.lease_duration_us > self.renew_deadline_us > JITTER * self.retry_period_us > 0

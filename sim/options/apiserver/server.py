@@ -45,14 +45,14 @@ from sim.options.base import (
 )
 from sim.options.features.gates import NO_PRIVILEGED, OF_API_SERVER, enabled, feature_gates, of_api_server
 from sim.options.metrics import MetricsFlags
-from sim.options.refusals import FRONT, HELP, LOGS, OLD_LOGS, PROFILE, refusals
+from sim.options.refusals import FRONT, HELP, LOG_OPTIONS, LOGS, PROFILE, refusals
 from sim.units import MS
 
 # Known upstream, and without effect in this program (the frequent ones: others are called unknown).
 WITHOUT_EFFECT = refusals(
     {
         HELP: "help version",
-        LOGS: f"logging-format v vmodule {OLD_LOGS}",
+        LOGS: LOG_OPTIONS,
         FRONT: """
             advertise-address bind-address cert-dir external-hostname
             secure-port tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file
@@ -154,8 +154,42 @@ def _known_modes(modes: tuple[str, ...]) -> str | None:
     return None
 
 
+@dataclass(frozen=True)  # without slots: it is one of several bases
+class ReplicaFlags:
+    """The options that a replica acts on as they are given."""
+
+    request_timeout_us: int = option("request-timeout", duration, "1m0s", check=more_than(0))
+    min_request_timeout_s: int = option("min-request-timeout", long_integer, 1800, check=at_least(1))
+    event_ttl_us: int = option("event-ttl", duration, "1h0m0s")
+    compaction_interval_us: int = option(
+        "etcd-compaction-interval", duration, "5m0s", check=not_faster(MS, zero=True)
+    )
+    service_cidr: str = option("service-cluster-ip-range", string, "10.0.0.0/24", check=_network)
+    node_ports: range = option("service-node-port-range", _ports, "30000-32767")
+    enable_garbage_collector: bool = option("enable-garbage-collector", boolean, True)
+    disabled_admission: tuple[str, ...] = option("disable-admission-plugins", strings, "")
+    enabled_admission: tuple[str, ...] = option("enable-admission-plugins", strings, "")
+    identity_lease_s: int = option("identity-lease-duration-seconds", long_integer, 3600, check=more_than(0))
+    identity_renew_s: int = option(
+        "identity-lease-renew-interval-seconds", long_integer, 10, check=more_than(0)
+    )
+    transport_security: tuple[str, ...] = option(
+        "strict-transport-security-directives", strings, "", check=_directives
+    )
+    watch_cache: bool = option("watch-cache", boolean, True)
+    goaway_chance: float = option("goaway-chance", number, 0, check=within(0, GOAWAY_MAX))
+    profiling: bool = option("profiling", boolean, True)
+    logs_handler: bool = option("enable-logs-handler", boolean, True)
+    http2_streams_max: int = option(
+        "http2-max-streams-per-connection", long_integer, 0, check=within(0, 2**31 - 1)
+    )
+    livez_grace_us: int = option("livez-grace-period", duration, "0s", check=at_least(0))
+    shutdown_delay_us: int = option("shutdown-delay-duration", duration, "0s")
+    shutdown_send_retry_after: bool = option("shutdown-send-retry-after", boolean, False)
+
+
 @dataclass(frozen=True, slots=True)
-class ApiServerFlags(AuthenticationFlags, AuditFlags, MetricsFlags):
+class ApiServerFlags(AuthenticationFlags, AuditFlags, MetricsFlags, ReplicaFlags):
     """The options of every API server replica."""
 
     authorization_modes: tuple[str, ...] = option(
@@ -175,17 +209,6 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags, MetricsFlags):
     priority_and_fairness: bool = option(FAIRNESS, boolean, True)
     max_requests_inflight: int = option(LIMITS[0], long_integer, 400, check=at_least(0))
     max_mutating_requests_inflight: int = option(LIMITS[1], long_integer, 200, check=at_least(0))
-    request_timeout_us: int = option("request-timeout", duration, "1m0s", check=more_than(0))
-    min_request_timeout_s: int = option("min-request-timeout", long_integer, 1800, check=at_least(1))
-    event_ttl_us: int = option("event-ttl", duration, "1h0m0s")
-    compaction_interval_us: int = option(
-        "etcd-compaction-interval", duration, "5m0s", check=not_faster(MS, zero=True)
-    )
-    service_cidr: str = option("service-cluster-ip-range", string, "10.0.0.0/24", check=_network)
-    node_ports: range = option("service-node-port-range", _ports, "30000-32767")
-    enable_garbage_collector: bool = option("enable-garbage-collector", boolean, True)
-    disabled_admission: tuple[str, ...] = option("disable-admission-plugins", strings, "")
-    enabled_admission: tuple[str, ...] = option("enable-admission-plugins", strings, "")
     admission_configuration: Mapping[str, object] = option("admission-control-config-file", document, {})
     feature_gates: Mapping[str, str] = feature_gates(
         "APIPriorityAndFairness", "ServerSideFieldValidation", *OF_API_SERVER
@@ -195,24 +218,7 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags, MetricsFlags):
     not_ready_toleration_s: int = option("default-not-ready-toleration-seconds", long_integer, 300)
     unreachable_toleration_s: int = option("default-unreachable-toleration-seconds", long_integer, 300)
 
-    identity_lease_s: int = option("identity-lease-duration-seconds", long_integer, 3600, check=more_than(0))
-    identity_renew_s: int = option(
-        "identity-lease-renew-interval-seconds", long_integer, 10, check=more_than(0)
-    )
-    transport_security: tuple[str, ...] = option(
-        "strict-transport-security-directives", strings, "", check=_directives
-    )
-    watch_cache: bool = option("watch-cache", boolean, True)
     watch_cache_sizes: Mapping[str, int] = option("watch-cache-sizes", _sizes, "")
-    goaway_chance: float = option("goaway-chance", number, 0, check=within(0, GOAWAY_MAX))
-    profiling: bool = option("profiling", boolean, True)
-    logs_handler: bool = option("enable-logs-handler", boolean, True)
-    http2_streams_max: int = option(
-        "http2-max-streams-per-connection", long_integer, 0, check=within(0, 2**31 - 1)
-    )
-    livez_grace_us: int = option("livez-grace-period", duration, "0s", check=at_least(0))
-    shutdown_delay_us: int = option("shutdown-delay-duration", duration, "0s")
-    shutdown_send_retry_after: bool = option("shutdown-send-retry-after", boolean, False)
 
     @property
     def changed_gates(self) -> tuple[str, ...]:

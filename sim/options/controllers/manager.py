@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from sim.ident import NAMES, Names
 from sim.options.base import (
     at_least,
     boolean,
@@ -36,11 +36,13 @@ from sim.options.base import (
     parse,
     string,
     strings,
+    with_default,
     within,
 )
 from sim.options.client_flags import ClientFlags
 from sim.options.cloud import CLOUD, EXTERNAL, CloudSettings, cloud_provider, known_cloud, read_settings
 from sim.options.controllers.volumes import VolumeFlags
+from sim.options.election import ElectionFlags
 from sim.options.features.gates import (
     DELETION_COST,
     HONOR_RECLAIM,
@@ -59,8 +61,8 @@ from sim.options.features.gates import (
     enabled,
     feature_gates,
 )
-from sim.options.refusals import CLIENT, HELP, LOGS, PROFILE, SERVER, refusals
-from sim.options.serving import secure_port
+from sim.options.refusals import CLIENT, HELP, LOGS, PROFILE, SERVER, SERVER_OPTIONS, refusals
+from sim.options.serving import ServerFlags
 from sim.units import MS
 
 # Every name that upstream's --controllers takes (NewControllerInitializers of v1.25); the one of
@@ -141,13 +143,12 @@ class ControllerManagerOptions(ClientFlags, VolumeFlags):
         *OF_FIELDS,
     )
     use_service_account_credentials: bool = option("use-service-account-credentials", boolean, True)
-    api_qps: float = option("{short}-api-qps", number, 20)
-    api_burst: int = option("{short}-api-burst", integer, 30, check=at_least(1))
-
-    leader_elect_resource_name: str = option(
-        "leader-elect-resource-name", string, "{short}-controller-manager"
+    api_qps: float = with_default(ClientFlags, "api_qps", 20)
+    api_burst: int = with_default(ClientFlags, "api_burst", 30)
+    leader_elect_resource_name: str = with_default(
+        ElectionFlags, "leader_elect_resource_name", "{short}-controller-manager"
     )
-    secure_port: int = secure_port(10257)
+    secure_port: int = with_default(ServerFlags, "secure_port", 10257)
 
     # --- nodes ---
     node_monitor_period_us: int = option("node-monitor-period", duration, "5s", check=more_than(0))
@@ -322,16 +323,7 @@ WITHOUT_EFFECT = refusals(
         HELP: "help version",
         LOGS: "v vmodule logging-format log-flush-frequency",
         CLIENT: "{short}-api-content-type authentication-kubeconfig",
-        SERVER: """
-            authentication-skip-lookup authentication-tolerate-lookup-failure
-            authentication-token-webhook-cache-ttl
-            authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl
-            client-ca-file requestheader-client-ca-file requestheader-allowed-names
-            requestheader-username-headers requestheader-group-headers requestheader-extra-headers-prefix
-            cert-dir tls-cert-file tls-private-key-file tls-cipher-suites
-            tls-min-version tls-sni-cert-key http2-max-streams-per-connection permit-address-sharing
-            permit-port-sharing
-        """,
+        SERVER: SERVER_OPTIONS,
         PROFILE: "profiling contention-profiling",
         "a simulated machine holds no drivers of FlexVolumes": "flex-volume-plugin-dir",
         "volume drivers here open no connections": "volume-host-allow-local-loopback volume-host-cidr-denylist",
@@ -340,16 +332,4 @@ WITHOUT_EFFECT = refusals(
 )
 
 
-def parse_controller_manager(
-    given: Mapping[str, object],
-    *,
-    names: Names = NAMES["orch"],
-    place: str = "",
-    places: Mapping[str, str] | None = None,
-) -> ControllerManagerOptions:
-    """The options from names (with or without `--`) to texts or YAML values; InputError names the
-    place.
-    """
-    return parse(
-        ControllerManagerOptions, given, names=names, place=place, known=WITHOUT_EFFECT, places=places
-    )
+parse_controller_manager = partial(parse, ControllerManagerOptions, known=WITHOUT_EFFECT)

@@ -18,9 +18,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
 
-from sim.ident import NAMES, TAINT_EFFECTS, Names
+from sim.ident import TAINT_EFFECTS
 from sim.options.base import (
     at_least,
     boolean,
@@ -375,12 +376,4 @@ class NodeAgentOptions:
         return groups if any(grace_us for _, grace_us in groups) else ()
 
 
-def parse_node_agent(
-    given: Mapping[str, object],
-    *,
-    names: Names = NAMES["orch"],
-    place: str = "",
-    places: Mapping[str, str] | None = None,
-) -> NodeAgentOptions:
-    """The options of a node agent from option names to texts or YAML values."""
-    return parse(NodeAgentOptions, given, names=names, place=place, known=WITHOUT_EFFECT, places=places)
+parse_node_agent = partial(parse, NodeAgentOptions, known=WITHOUT_EFFECT)

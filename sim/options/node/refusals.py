@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from sim.options.refusals import CLIENT, HELP, LOGS, PROFILE, SERVER, refusals
+from sim.options.refusals import CLIENT, HELP, LOG_OPTIONS, LOGS, PROFILE, SERVER, refusals
 
 WITHOUT_EFFECT = refusals(
     {
         HELP: "help version",
-        LOGS: """
-            v vmodule logging-format log-json-info-buffer-size log-json-split-stream log-flush-frequency
-            add-dir-header alsologtostderr log-backtrace-at log-dir log-file log-file-max-size logtostderr
-            one-output skip-headers skip-log-headers stderrthreshold
-        """,
+        LOGS: LOG_OPTIONS,
         CLIENT: "{short}config bootstrap-{short}config {short}-api-content-type",
         PROFILE: "contention-profiling",
         "a scenario configures an agent by its flags": "config",

@@ -14,7 +14,7 @@ from sim.units import MS, SECOND, format_micro_time
 from tests.actor.apiserver.cluster import Plane, Seen, lease, plane, request
 
 DELAY_S, TIMEOUT_S = 10, 60
-RETRYING = ApiServerOptions(shutdown_delay_us=DELAY_S * SECOND, sends_retry_after=True)
+RETRYING = ApiServerOptions(shutdown_delay_us=DELAY_S * SECOND, shutdown_send_retry_after=True)
 PLAIN = ApiServerOptions(shutdown_delay_us=DELAY_S * SECOND)
 
 
@@ -49,7 +49,7 @@ async def test_it_serves_for_the_delay_then_takes_nothing_new_and_its_watches_en
         await at.run(SECOND)
         refused = await told(at, "a")
         assert await told(at, "b") == refused
-        if options.sends_retry_after:
+        if options.shutdown_send_retry_after:
             text = "The orch-apiserver is shutting down, please try again later.\n"
             assert (refused.code, refused.body) == (429, text)
             assert refused.headers == {"Retry-After": "5", "Connection": "close"}

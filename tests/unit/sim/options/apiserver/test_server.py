@@ -8,7 +8,7 @@ import pytest
 from sim.app.options import api_server_options, check_options
 from sim.errors import InputError
 from sim.options.apiserver.server import WITHOUT_EFFECT, parse_api_server
-from sim.options.refusals import OLD_LOGS
+from sim.options.refusals import LOG_OPTIONS
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 
@@ -17,7 +17,7 @@ def test_the_defaults_are_upstreams() -> None:
     options = api_server_options(parse_api_server({}), "")
     assert (options.max_requests_inflight, options.max_mutating_requests_inflight) == (None, None)
     assert options.seats == 600
-    assert (options.event_ttl_us, options.min_watch_us) == (3600 * SECOND, 1800 * SECOND)
+    assert (options.event_ttl_us, options.min_request_timeout_s) == (3600 * SECOND, 1800)
 
 
 def test_with_priority_and_fairness_the_limits_are_seats() -> None:
@@ -96,8 +96,8 @@ def test_a_size_that_changes_no_watch_cache_is_refused(sizes: str, says: str) ->
 
 def test_directives_of_transport_security_become_one_header() -> None:
     given = {"strict-transport-security-directives": "max-age=31536000,includeSubDomains"}
-    assert api_server_options(parse_api_server(given), "").transport_security == (
-        "max-age=31536000; includeSubDomains"
+    assert api_server_options(parse_api_server(given), "").added_headers == (
+        ("Strict-Transport-Security", "max-age=31536000; includeSubDomains"),
     )
     for wrong in ("max-age", "age=3", "includesubdomains"):
         with pytest.raises(InputError, match="invalid, allowed values: max-age=expireTime"):
@@ -110,7 +110,7 @@ def test_each_refused_option_has_a_reason_in_the_list_of_deviations() -> None:
     cells = re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)
     named = {name for cell in cells for name in re.split(r",? ", cell)}
     # These stand together in the table.
-    together = (*OLD_LOGS.split(), "log-flush-frequency")
+    together = LOG_OPTIONS.split()
     missing = [
         name
         for name in WITHOUT_EFFECT
