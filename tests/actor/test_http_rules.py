@@ -15,7 +15,7 @@ import trio
 import trio.testing
 import yaml
 
-from sim.api.openapi import protobuf_v3
+from sim.api.openapi.gnostic import MEDIA_V3
 from sim.app.cluster import Cluster
 from sim.app.serving import serve
 from sim.app.serving.job_notes import tell_of_endless_jobs
@@ -228,7 +228,7 @@ async def test_openapi_documents_have_entity_tags_and_urls_that_never_change() -
         assert (moved.status_code, moved.headers["location"]) == (301, url)
         plain = await client.get(url.partition("?")[0])
         assert (plain.content, plain.headers["cache-control"]) == (found.content, "no-cache, private")
-        binary = await client.get(url, headers={"Accept": protobuf_v3.MEDIA})
+        binary = await client.get(url, headers={"Accept": MEDIA_V3})
         assert binary.headers["content-type"] == "application/octet-stream"
         assert binary.content.startswith(b"\x0a\x053.0.0") and len(binary.content) < len(found.content)
         older = await client.get("/openapi/v2")

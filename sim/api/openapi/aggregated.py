@@ -21,10 +21,10 @@ import msgspec
 
 from sim.api.go.escapes import escaped
 from sim.api.openapi.documents import digest, openapi_v2, openapi_v3_of, versioned_url
+from sim.api.openapi.gnostic import protobuf_v2
 from sim.api.openapi.merging import Described, below, merged, read
 from sim.api.openapi.operations import newer
 from sim.api.openapi.order import in_order
-from sim.api.openapi.protobuf_form import document as protobuf_of
 from sim.api.openapi.schemas import V2, V3
 from sim.api.scheme.scheme import Scheme
 
@@ -87,7 +87,7 @@ def _merged(own: bytes, aggregated: Aggregated) -> bytes:
 @lru_cache(maxsize=8)
 def v2_protobuf(text: bytes) -> bytes:
     """The protobuf form of a document of version 2."""
-    return protobuf_of(msgspec.json.decode(text))
+    return protobuf_v2(msgspec.json.decode(text))
 
 
 def usable(value: Any) -> Body | None:
@@ -100,7 +100,7 @@ def usable(value: Any) -> Body | None:
             return None
         converted(below(document, ("/apis/",)))
         converted(document)
-        protobuf_of({**document, "info": {}})
+        protobuf_v2({**document, "info": {}})
     except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError):
         return None
     return document

@@ -16,9 +16,9 @@ import msgspec
 
 from sim.api.crd.served import CustomResource, Served
 from sim.api.go.escapes import escaped
-from sim.api.openapi import protobuf_v3
 from sim.api.openapi.custom_paths import custom_paths
 from sim.api.openapi.custom_schemas import schemas
+from sim.api.openapi.gnostic import protobuf_v3
 from sim.api.openapi.operations import SECURITY, SECURITY_V3, newer
 from sim.api.openapi.order import sorted_maps
 from sim.api.openapi.paths import documents, paths_of
@@ -188,8 +188,8 @@ def digest(text: bytes) -> str:
 
 @lru_cache(maxsize=64)
 def openapi_v3_protobuf(text: bytes) -> bytes:
-    """The protobuf form of a document of version 3, of media type `protobuf_v3.MEDIA`."""
-    return protobuf_v3.document(msgspec.json.decode(text))
+    """The protobuf form of a document of version 3, of media type `MEDIA_V3`."""
+    return protobuf_v3(msgspec.json.decode(text))
 
 
 @lru_cache(maxsize=8)

@@ -21,7 +21,6 @@ from urllib.parse import quote
 import msgspec
 
 from sim.api.go.escapes import escaped
-from sim.api.openapi import protobuf_form, protobuf_v3
 from sim.api.openapi.aggregated import NOTHING, Aggregated, merged_v2, v2_protobuf
 from sim.api.openapi.documents import (
     digest,
@@ -30,6 +29,7 @@ from sim.api.openapi.documents import (
     openapi_v3_protobuf,
     versioned_url,
 )
+from sim.api.openapi.gnostic import MEDIA_V2, MEDIA_V3
 from sim.api.scheme.scheme import Scheme
 from sim.wire.http.forms.negotiation import parse_accept
 from sim.wire.http.forms.rendering import TEXT
@@ -72,7 +72,7 @@ def openapi_page(
 
 
 def _version_2(text: bytes, accept: str) -> Document:
-    form = _chosen(accept, (_JSON, protobuf_form.MEDIA))
+    form = _chosen(accept, (_JSON, MEDIA_V2))
     if not form:
         return Document(406, vary=_COMPRESSED)
     raw, media = (text, TEXT) if form == _JSON else (v2_protobuf(text), BINARY)
@@ -81,7 +81,7 @@ def _version_2(text: bytes, accept: str) -> Document:
 
 
 def _version_3(text: bytes, path: str, query: str, accept: str, method: str) -> Document:
-    form = _chosen(accept, (_JSON, protobuf_v3.MEDIA))
+    form = _chosen(accept, (_JSON, MEDIA_V3))
     if not parse_accept(accept or "*/*"):
         return Document()  # Quirk: an Accept header without a media type gets an empty answer
     if not form:
