@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.app.inspect.traces import as_json, header, print_lines, row, to_stderr, up_to_a_cut
-from sim.app.process.printed import json_line, visible
+from sim.app.process.printed import json_line, print_table, visible
 from sim.files import write_text
 from sim.kernel import Record
 from sim.report.comparison import Compared, Side, compare_verdicts, render_comparison, shown
@@ -97,12 +97,8 @@ def _chains(common: list[Record], parted: tuple[Record | None, Record | None] | 
 def _print_verdicts(compared: Sequence[Compared]) -> None:
     """Print the expectations with another verdict or measured value in the second run."""
     rows = [(one.name, shown(one.first), shown(one.second)) for one in compared if not one.same]
-    if not rows:
-        return
-    rows.insert(0, ("expectation", "A", "B"))
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    for name, one, two in rows:
-        print(visible(f"{name:{widths[0]}}  {one:{widths[1]}}  {two}".rstrip()))
+    if rows:
+        print_table([("expectation", "A", "B"), *rows])
 
 
 def _elsewhere(first: Record, second: Record) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from sim.api.objects import condition_status, is_ready
 from sim.api.store import Change
+from sim.app.process.printed import table_lines
 from sim.ident import Names
 from sim.report.workloads import pod_state
 from sim.units import SECOND, format_duration
@@ -103,12 +104,11 @@ def grid(changes: Sequence[Seen], at_s: float) -> list[Row]:
 def as_text(changes: Sequence[Seen], at_s: float) -> str:
     """The grid as text: a line for each node, a letter for each pod."""
     rows = grid(changes, at_s)
-    width = max((len(row.node) for row in rows), default=0)
-    lines = [f"{format_duration(round(at_s * SECOND))}"]
-    lines += [
-        f"{row.node or 'no node':{width}}  {row.state:9}  {''.join(LETTERS.get(s, '?') for _, s in row.pods)}".rstrip()
+    cells = [
+        (row.node or "no node", f"{row.state:9}", "".join(LETTERS.get(state, "?") for _, state in row.pods))
         for row in rows
     ]
+    lines = [format_duration(round(at_s * SECOND)), *table_lines(cells)]
     return "\n".join([*lines, ", ".join(f"{letter} {state}" for state, letter in LETTERS.items())])
 
 

@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 from sim.errors import InputError, each_error
 
+NAME_MAX, BETWEEN = 44, "  "
 _KEPT = (ord("\n"), ord("\t"))
 _HIGH = range(0x7F, 0xA0)  # DEL and the control characters of 8 bits
 # The marks of direction in Unicode's property Bidi_Control (UAX 9).
@@ -29,6 +32,36 @@ _ESCAPES = {code: f"\\u{code:04x}" for code in (*_HIGH, *_MARKS)}
 def visible(text: str) -> str:
     """The text with a picture in the place of each control character and mark of direction."""
     return text.translate(_PICTURES)
+
+
+def table_lines(rows: Sequence[Sequence[str]], width: int = 0) -> list[str]:
+    """Rows as lines; the columns begin below each other.
+
+    width: number of letters of a line, beyond which the last column is wrapped; 0: no limit.  A
+        name of more than `NAME_MAX` letters then has a line of its own.
+    """
+    if not rows:
+        return []
+    widths = [max(map(len, column)) for column in [*zip(*rows, strict=True)][:-1]]
+    if width:
+        widths[0] = min(widths[0], NAME_MAX)
+    lines = []
+    for *cells, last in rows:
+        if len(cells[0]) > widths[0]:
+            lines.append(cells[0])
+            cells[0] = ""
+        room = width - sum(widths) - len(BETWEEN) * len(widths)
+        for text in textwrap.wrap(last, room, break_on_hyphens=False) if width and last else [last]:
+            padded = [f"{cell:{size}}" for cell, size in zip(cells, widths, strict=True)]
+            lines.append(BETWEEN.join([*padded, text]).rstrip())
+            cells = [""] * len(cells)
+    return lines
+
+
+def print_table(rows: Sequence[Sequence[str]], width: int = 0) -> None:
+    """Print the lines of `table_lines`, or nothing without rows."""
+    for line in table_lines(rows, width):
+        print(visible(line))
 
 
 def json_line(value: Any) -> str:

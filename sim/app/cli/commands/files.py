@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sim.app.cli.commands.arguments import EXIT_BAD_INPUT, EXIT_OK, scenario_file
-from sim.app.process.printed import tell, tell_each, visible
+from sim.app.process.printed import print_table, tell, tell_each, visible
 from sim.errors import InputError
 
 if TYPE_CHECKING:
@@ -106,7 +106,5 @@ def _list(arguments: argparse.Namespace) -> int:
         print(json.dumps(rows))
     else:
         shown = "name" if by_name else "file"
-        width = max((len(row[shown]) for row in rows), default=0)
-        for row in rows:
-            print(visible(f"{row[shown]:{width}}  {row['description']}".rstrip()))
+        print_table([(row[shown], row["description"]) for row in rows])
     return status

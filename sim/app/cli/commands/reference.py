@@ -7,13 +7,13 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sim.app.cli.commands.arguments import EXIT_OK
 from sim.app.cli.completion import complete_with, daemons, steps
-from sim.app.process.printed import visible
+from sim.app.process.printed import print_table, visible
 from sim.errors import InputError, suggestion_or_all
 
 if TYPE_CHECKING:
@@ -124,7 +124,9 @@ def _faults(arguments: argparse.Namespace) -> int:
             return EXIT_OK
         for title, wanted in (("Faults", True), ("What a user does", False)):
             print(f"{title}:")
-            _table([(f"  {page.name}", page.summary) for page in pages.values() if page.fault is wanted])
+            print_table(
+                [(f"  {page.name}", page.summary) for page in pages.values() if page.fault is wanted], _WIDTH
+            )
         print("\norrery faults NAME describes one, with an example.")
         return EXIT_OK
     page = pages.get(arguments.name)
@@ -140,7 +142,7 @@ def _faults(arguments: argparse.Namespace) -> int:
     for parameter in page.parameters:
         default = f" (default {parameter.default})" if parameter.default not in ("", "required") else ""
         required = " (required)" if parameter.default == "required" else ""
-        _table([(f"  {parameter.name}", f"{parameter.meaning}{default}{required}")])
+        print_table([(f"  {parameter.name}", f"{parameter.meaning}{default}{required}")], _WIDTH)
     print(f"\nExample:\n{textwrap.indent(page.example, '  ')}")
     return EXIT_OK
 
@@ -155,7 +157,7 @@ def _conditions(arguments: argparse.Namespace) -> int:
     for part in dict.fromkeys(row.part for row in CONDITIONS):
         print(f"\n{part[0].upper()}{part[1:]}:")
         rows = [row for row in CONDITIONS if row.part == part]
-        _table([(f"  {row.form}", f"{row.meaning}: {row.example}") for row in rows])
+        print_table([(f"  {row.form}", f"{row.meaning}: {row.example}") for row in rows], _WIDTH)
     return EXIT_OK
 
 
@@ -177,7 +179,7 @@ def _options(arguments: argparse.Namespace) -> int:
     for daemon, rows in found.items():
         effective = [row for row in rows if row.effect]
         print(f"{daemon}: {len(effective)} options with an effect")
-        _table([(f"  {row.name}={row.default}", row.effect) for row in effective])
+        print_table([(f"  {row.name}={row.default}", row.effect) for row in effective], _WIDTH)
         reasons = dict.fromkeys(row.reason for row in rows if not row.effect)
         print("\n  refused, since they would have no effect:")
         for reason in reasons:
@@ -208,16 +210,3 @@ def _schema(arguments: argparse.Namespace) -> int:
 
     sys.stdout.write(schema_text())
     return EXIT_OK
-
-
-def _table(rows: Sequence[tuple[str, str]]) -> None:
-    """Print two columns; the second is wrapped, and begins on a line of its own beside a long name."""
-    width = min(max((len(name) for name, _ in rows), default=0), 44)
-    for name, text in rows:
-        lines = textwrap.wrap(text, _WIDTH - width - 2, break_on_hyphens=False) or [""]
-        if len(name) > width:
-            print(visible(name))
-            name = ""
-        for line in lines:
-            print(visible(f"{name:{width}}  {line}".rstrip()))
-            name = ""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sim.app.cli.main import main
-from sim.app.process.printed import json_line, visible
+from sim.app.process.printed import NAME_MAX, json_line, table_lines, visible
 
 SCENARIO = r"""
 apiVersion: orrery.dev/v1
@@ -63,3 +63,19 @@ def test_escape_sequence_in_an_error_does_not_reach_the_terminal(
     (tmp_path / "tiny.yaml").write_text(SCENARIO.replace("duration: 1s", r'"\e[31m": 1'))
     assert main(["validate", str(tmp_path / "tiny.yaml")]) == 2
     assert not CONTROL & {*capsys.readouterr().err}
+
+
+def test_columns_of_a_table_begin_below_each_other() -> None:
+    rows = [("expectation", "A", "B"), ("e", "long value", ""), ("", "x", "y")]
+    assert table_lines(rows) == [
+        "expectation  A           B",
+        "e            long value",
+        "             x           y",
+    ]
+    assert table_lines([]) == []
+
+
+def test_last_column_is_wrapped_beside_a_name_of_any_length() -> None:
+    long = "n" * (NAME_MAX + 1)
+    assert table_lines([("name", "one two three")], 14) == ["name  one two", "      three"]
+    assert table_lines([(long, "text")], 80) == [long, " " * NAME_MAX + "  text"]
