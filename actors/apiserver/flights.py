@@ -75,9 +75,11 @@ class Flight:
 
 
 class Traffic:
-    """The number of requests in flight, and its limits.
+    """The requests in flight, their number, and its limits.
 
+    flights: the requests, by number
     limit: of reads and of writes, set by an overload fault; None without one
+    extra_us: what such a fault adds to each request
     reading, writing, watching: requests in flight of each kind; a watch counts until it is open
 
     Mirrors  kubernetes v1.25 apiserver pkg/server/filters/maxinflight.go.
@@ -86,7 +88,9 @@ class Traffic:
     def __init__(self, options: ApiServerOptions, masters: str) -> None:
         self._options = options
         self._masters = masters
+        self.flights: dict[int, Flight] = {}
         self.limit: int | None = None
+        self.extra_us = 0
         self.reading = self.writing = self.watching = 0
 
     @property
@@ -130,6 +134,8 @@ class Traffic:
         else:
             self.reading += more
 
-    def clear(self) -> None:
-        """Forget all requests, because the process has ended."""
+    def clear(self) -> list[Flight]:
+        """Forget all requests, because the process has ended; returns those that were in flight."""
         self.reading = self.writing = self.watching = 0
+        flights, self.flights = self.flights, {}
+        return [*flights.values()]

@@ -22,17 +22,17 @@ def ask(server: ApiServer, request: Request, *, audited: bool = True) -> Reply:
     audited: True if the audit of the replica records it
     Raises RuntimeError if a fault keeps the storage from answering at once, or a webhook is called.
     """
-    storage, handlers = server.storage, server.handlers
-    assert handlers is not None
+    storage, life = server.storage, server.life
+    assert life is not None
     if not storage.prompt:
         raise RuntimeError(
             f"the storage is not healthy: {request.verb} {request.resource} would have to wait"
         )
-    audit = server.audit if audited else None
+    audit = life.audit if audited else None
     record = None if audit is None else audit.begin(request)
     if audit is not None and record is not None and not audit.received(record):
         return Reply(500, body=unstored(record.uri))
-    reply = _served(server, handlers, request)
+    reply = _served(server, life.handlers, request)
     if audit is not None and record is not None:
         audit.answered(record, request, reply)
     return reply

@@ -228,7 +228,6 @@ class Server(Protocol):
 
     flown: number of requests served so far
     bounded: True if a request may have to wait or be refused
-    ready: True while an incarnation runs and is not terminating
     """
 
     name: str
@@ -240,7 +239,6 @@ class Server(Protocol):
     authorizer: Authorizer
     flown: int
     bounded: bool
-    ready: bool
 
     @property
     def ctx(self) -> Context | None:
@@ -286,10 +284,6 @@ class Server(Protocol):
 
     def rebound(self) -> None:
         """Follow a change of what a request may have to wait for."""
-        ...
-
-    def turn_away(self, reply: Reply) -> None:
-        """Give this reply to every request that arrives from now on."""
         ...
 
     def end_audit(self) -> None:

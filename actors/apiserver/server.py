@@ -29,7 +29,6 @@ from typing import Any
 import outcome
 
 from actors.apiserver.aggregation.aggregator import Aggregator
-from actors.apiserver.audit import Auditor
 from actors.apiserver.authorization import allow_all, judge
 from actors.apiserver.builtin.bootstrap import bootstrap
 from actors.apiserver.builtin.bootstrap_roles import bootstrap_roles
@@ -41,12 +40,13 @@ from actors.apiserver.builtin.identity import begin_identity
 from actors.apiserver.caches.trail import CacheTrail
 from actors.apiserver.caches.watch_caches import CachedRead, Caches
 from actors.apiserver.fairness import Seats
-from actors.apiserver.fast.base import CallPath
+from actors.apiserver.fast.base import CallPath, FastState
 from actors.apiserver.fast.coalesced_calls import offer_coalesced_path
-from actors.apiserver.fast.lease_updates import LeasePath, find_lease_path, follow_write, offer_lease_path
+from actors.apiserver.fast.lease_updates import LeasePath, LeasePaths, find_lease_path, follow_write
 from actors.apiserver.fast.write_templates import WriteTemplates
 from actors.apiserver.flights import Flight, OnError, Traffic, allowed_us
 from actors.apiserver.handlers import READS, Handlers
+from actors.apiserver.incarnation import Incarnation, auditor_of
 from actors.apiserver.lifecycle.compactor import Compactor
 from actors.apiserver.lifecycle.goaway import Goaway
 from actors.apiserver.lifecycle.graceful_termination import Ending
@@ -73,7 +73,7 @@ from sim.api.types import Reply, Request, UserInfo
 from sim.api.verbs.call import REST, Call
 from sim.api.webhooks.unanswered import Unanswered
 from sim.kernel import Context, Kernel, State
-from sim.units import MS, SECOND
+from sim.units import MS, SECOND, Virtual
 
 WRITE_US = 34 * SECOND  # handlers: requestTimeoutUpperBound, for writes
 PROGRESS_US = 600 * SECOND  # etcd's watch progress notification
@@ -87,17 +87,12 @@ class ApiServer:
 
     around: what it is connected to besides its storage
     trust: how the transports authenticate clients
-    sees: the scheme with the definitions that this replica has observed
-    goaway: None if the chance is 0 or no incarnation runs
+    life: None while no incarnation runs
     trail: how far the caches are behind the storage
-    traffic: how many requests are in flight, and how many may be
-    seats: None if priority and fairness is off or no incarnation runs
-    `lease_paths`: the lease fast paths by storage key
+    traffic: the requests in flight, and how many there may be
     flown: number of requests served so far, with those of fast paths
-    stopped_us: when the last incarnation stopped, -1 if none has; started_us: when it started
-    ready: True while an incarnation runs and is not terminating
+    stopped_us: when the last incarnation stopped, -1 if none has
     bounded: True if a request may have to wait or be refused, or is audited
-    audit: None if nothing is audited or no incarnation runs
     """
 
     def __init__(
@@ -121,29 +116,14 @@ class ApiServer:
         self.around = around
         self.trust = Trust()
         self.refusals = Refusals(kernel)
-        self.sees = scheme
-        self.ctx: Context | None = None
-        self.reach: Reach | None = None
-        self.caches: Caches | None = None
-        self.handlers: Handlers | None = None
-        self.templates: WriteTemplates | None = None
-        self.goaway: Goaway | None = None
-        self.seats: Seats | None = None
-        self.lease_paths: dict[str, LeasePath] = {}
-        self._flights: dict[int, Flight] = {}
+        self.life: Incarnation | None = None
         self.sizes = Sizes()
         self.flown = 0
         self.traffic = Traffic(self.options, scheme.names.group_masters)
         self.stopped_us = -1
-        self.started_us = 0
-        self._life: CacheLife | None = None
-        self._extra_us = 0  # fault: added to each request
         self.trail = CacheTrail(self.options.cache_lag_us)
         self.webhooks = Webhooks(self, around.ask)
         self.aggregator = Aggregator(self, around.backends)
-        self.ready = False
-        self._away: Reply | None = None  # the reply to every new request during termination
-        self.audit: Auditor | None = None
         self.bounded = self._is_bounded()
 
     # --- start and end -----------------------------------------------------------------------------
@@ -151,18 +131,48 @@ class ApiServer:
     @property
     def running(self) -> bool:
         """True while an incarnation runs."""
-        return self.ctx is not None
+        return self.life is not None
+
+    @property
+    def ready(self) -> bool:
+        """True while an incarnation runs and is not terminating."""
+        return self.life is not None and not self.life.ending.begun
 
     @property
     def synced(self) -> bool:
         """True if this incarnation has read from the storage."""
-        return self._life is not None and self._life.synced
+        return self.life is not None and self.life.cache_life.synced
+
+    @property
+    def ctx(self) -> Context | None:
+        """The process of the running incarnation."""
+        return None if self.life is None else self.life.ctx
+
+    @property
+    def reach(self) -> Reach | None:
+        """The connection of the running incarnation to the storage."""
+        return None if self.life is None else self.life.reach
+
+    @property
+    def started_us(self) -> Virtual:
+        """When the running incarnation started."""
+        return Virtual(0) if self.life is None else self.life.started_us
+
+    @property
+    def sees(self) -> Scheme:
+        """The resources with the definitions that the running incarnation has observed."""
+        return self.scheme if self.life is None else self.life.sees
+
+    @property
+    def seats(self) -> Seats | None:
+        """The seats of the running incarnation; None if priority and fairness is off."""
+        return None if self.life is None else self.life.seats
 
     @property
     def prompt(self) -> bool:
         """True while operations may be applied to the store at once and only the reply is delayed."""
-        reach = self.reach
-        return reach is not None and reach.clear and self.storage.prompt
+        life = self.life
+        return life is not None and life.reach.clear and self.storage.prompt
 
     @property
     def busy(self) -> bool:
@@ -174,9 +184,9 @@ class ApiServer:
     @property
     def _slow(self) -> bool:
         """True if each request takes time, or if its reply is not the reply of its verb alone."""
-        queues = self.seats is not None and self.seats.waiting
-        waits = self._extra_us > 0 or queues or self.webhooks.present or self.options.asks
-        return waits or self._away is not None or self.goaway is not None
+        if self.traffic.extra_us > 0 or self.webhooks.present or self.options.asks:
+            return True
+        return self.life is not None and self.life.may_hinder
 
     def rebound(self) -> None:
         """Follow a change of what a request may have to wait for."""
@@ -191,82 +201,69 @@ class ApiServer:
     @property
     def watched(self) -> int:
         """The number of open watches."""
-        return self.traffic.watching + (0 if self.caches is None else self.caches.watched)
+        return self.traffic.watching + (0 if self.life is None else self.life.caches.watched)
 
     def main(self, ctx: Context) -> None:
         """Start an incarnation, with empty caches that begin at the store's current revision."""
-        store = self.storage.store
-        self.ctx = ctx
-        self.started_us = self.kernel.now_us
-        self.reach = Reach(ctx, self.name, self.storage, self.trail.follow)
-        machinery = Machinery(self.scheme, store, self.options, self.kernel)
-        self.sees = self.scheme.beside(self.scheme.more)
-        parts = self.sees, self.options, self.authorizer, self.around
-        registry = make_registry(ctx, machinery.rules(), *parts)
-        self.templates = (
-            WriteTemplates(self, registry, machinery.view) if self.kernel.fast.templates else None
-        )
+        store, options = self.storage.store, self.options
+        machinery = Machinery(self.scheme, store, options, self.kernel)
+        sees = self.scheme.beside(self.scheme.more)
+        registry = make_registry(ctx, machinery.rules(), sees, options, self.authorizer, self.around)
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
         bootstrap(registry, store, self.address, self.trust.data, self.around.addons)
         bootstrap_roles(registry, store)
-        if event_ttl_us := self.options.event_ttl_us // SECOND * SECOND:
+        if event_ttl_us := options.event_ttl_us // SECOND * SECOND:
             self.storage.expire(self.scheme.prefix("events"), event_ttl_us)
-        sink = self.around.audit_sink
-        if self.options.audit is not None and sink is not None:
-            audit = self.options.audit
-            address_of = self.around.client_address or (lambda _: self.address)
-            self.audit = Auditor(ctx, self.sees, audit, sink, address_of)
-            self.bounded = True
-        self.caches = caches = Caches(
-            ctx, store, self.options, [each for each in self.scheme.resources if "watch" in each.verbs]
+        watched = [each for each in self.scheme.resources if "watch" in each.verbs]
+        caches = Caches(ctx, store, options, watched)
+        paths: LeasePaths = {}
+        templates = None
+        if self.kernel.fast.templates:
+            templates = WriteTemplates(self, registry, machinery.view, caches, paths)
+        self.life = life = Incarnation(
+            ctx=ctx,
+            started_us=self.kernel.now_us,
+            sees=sees,
+            reach=Reach(ctx, self.name, self.storage, self.trail.follow),
+            caches=caches,
+            cache_life=CacheLife(ctx, caches, self._begin),
+            handlers=Handlers(self.authorizer, registry, store, caches, self.webhooks.consult),
+            fast=FastState(caches, paths, templates),
+            seats=Seats(self, caches, store) if options.seats else None,
+            audit=auditor_of(ctx, sees, options, self.around, self.address),
+            goaway=Goaway(ctx, options.goaway_chance) if options.goaway_chance else None,
+            ending=Ending(self, ctx),
         )
-        self.trail.begin(caches, self.reach)
-        self.sees.more = Definitions(ctx, store, caches, self.scheme)
-        self.handlers = Handlers(self.authorizer, registry, store, caches, self.webhooks.consult)
-        if self.options.seats:
-            self.seats = Seats(self, caches, store)
+        self.trail.begin(caches, life.reach)
+        sees.more = Definitions(ctx, store, caches, self.scheme)
         begin_controllers(self, store, registry, ctx, self.trust)
         self.webhooks.begin(ctx, store)
         self.aggregator.begin(ctx, store)
-        self._life = life = CacheLife(ctx, caches, self._begin)
         if not self.prompt:
-            life.wait_for_list()
-            life.list_first(self.reach, Get(self.scheme.prefix("namespaces")))
-        life.set_led(self.storage.led)
-        ctx.on_stop(self.storage.on_leader(life.set_led))
+            life.cache_life.wait_for_list()
+            life.cache_life.list_first(life.reach, Get(self.scheme.prefix("namespaces")))
+        life.cache_life.set_led(self.storage.led)
+        ctx.on_stop(self.storage.on_leader(life.cache_life.set_led))
         unhook = store.before_compact(caches.before_compact)
-        ctx.on_stop(lambda: self._stop(unhook))
+        ctx.on_stop(lambda: self._stop(life, unhook))
         ctx.on_stop(machinery.view.close)
-        Compactor(self.storage, lambda: self.prompt, ctx, self.options.compaction_interval_us)
+        Compactor(self.storage, lambda: self.prompt, ctx, options.compaction_interval_us)
         ctx.call_later_us(PROGRESS_US, self._progress, ctx)
-        self.ready = True
-        registered = partial(self.handlers.let_writes_pass, self.rebound)
-        self.handlers.hold_back = begin_identity(self, store, ctx, registered)
+        registered = partial(life.handlers.let_writes_pass, self.rebound)
+        life.handlers.hold_back = begin_identity(self, store, ctx, registered)
         self.rebound()
-        ctx.on_terminate(Ending(self, ctx, EndpointKeeper(self, store, ctx).leave).begin)
-        if self.options.goaway_chance:
-            self.goaway = Goaway(ctx, self.options.goaway_chance)
-            self.bounded = True
+        ctx.on_terminate(partial(life.ending.begin, EndpointKeeper(self, store, ctx).leave))
 
-    def turn_away(self, reply: Reply) -> None:
-        """Give this reply to every request that arrives from now on."""
-        self._away = reply
-        self.rebound()
-
-    def _stop(self, unhook: Callable[[], None]) -> None:
+    def _stop(self, life: Incarnation, unhook: Callable[[], None]) -> None:
         unhook()
         self.stopped_us = self.kernel.now_us
-        caches, self.caches, self._life = self.caches, None, None
-        self.ctx = self.reach = self.handlers = self.templates = self.seats = self.goaway = None
-        self.lease_paths, self.ready, self._away = {}, False, None
-        flights, self._flights = self._flights, {}
-        self.traffic.clear()
+        self.life = None
+        flights = self.traffic.clear()
         self.trail.end()
-        audit, self.audit = self.audit, None
         self.bounded = self._is_bounded()
-        if caches is not None:
-            caches.cut() if audit is None else audit.end(caches.cut)
-        for flight in flights.values():
+        cut = life.caches.cut
+        cut() if life.audit is None else life.audit.end(cut)
+        for flight in flights:
             respond, flight.respond = flight.respond, None
             if respond is not None:
                 respond(Reply(0, lost=LOST_RESET))
@@ -278,23 +275,24 @@ class ApiServer:
         """Fault: delay each request by `by_us` and allow `inflight` reads and `inflight` writes at
         once.
         """
-        self._extra_us, self.traffic.limit = by_us, inflight
+        self.traffic.extra_us, self.traffic.limit = by_us, inflight
         self.bounded = self._is_bounded()
 
     def _is_bounded(self) -> bool:
         """Return True if a request may have to wait or be refused."""
-        seen = self.audit is not None or self.kernel.meters is not None
-        held_back = self.handlers is not None and self.handlers.hold_back is not None
-        return self._slow or self.traffic.limited or seen or held_back
+        if self._slow or self.traffic.limited or self.kernel.meters is not None:
+            return True
+        life = self.life
+        return life is not None and (life.audit is not None or life.handlers.hold_back is not None)
 
     def drop_watches(self, resource: str, client: str) -> None:
         """Fault: end watches of a resource ("": all) by users that match a glob ("": all)."""
-        if self.caches is not None:
-            self.caches.drop(resource, client)
+        if self.life is not None:
+            self.life.caches.drop(resource, client)
 
     def _progress(self, ctx: Context) -> None:
-        if self.caches is not None:
-            self.caches.show_progress()
+        if self.life is not None:
+            self.life.caches.show_progress()
             ctx.call_later_us(PROGRESS_US, self._progress, ctx)
 
     # --- requests ---------------------------------------------------------------------------------
@@ -307,60 +305,58 @@ class ApiServer:
         outside: given for a client outside of virtual time.  Its reply is sent without latency,
         and an internal error of the server is passed to `outside` and does not end the run.
         """
-        ctx, away = self.ctx, self._away
-        if ctx is None or (away is not None and away.lost):
+        life = self.life
+        if life is None or (life.ending.away is not None and life.ending.away.lost):
             respond(Reply(0, lost=LOST_REFUSED))
             return
         flight = Flight(request, respond, outside, self.kernel.now_us)
         self.flown = number = self.flown + 1
-        self._flights[number] = flight
-        if ctx.state is State.RUNNING:
+        self.traffic.flights[number] = flight
+        if life.ctx.state is State.RUNNING:
             self._serve(number)
         else:
-            ctx.run(self._serve, number)
+            life.ctx.run(self._serve, number)
 
     def forget(self, respond: Callable[[Reply], None]) -> None:
         """Drop the request of a client that no longer waits; operations not yet sent are not sent."""
-        for number, flight in self._flights.items():
+        for number, flight in self.traffic.flights.items():
             if flight.respond == respond:
-                del self._flights[number]
-                if self.audit is not None:
-                    self.audit.leave_flight(flight)
+                del self.traffic.flights[number]
+                if self.life is not None and self.life.audit is not None:
+                    self.life.audit.leave_flight(flight)
                 if flight.until_us:  # its service has begun
                     self.traffic.count(flight, -1)
                     self._leave(number, flight)
                 return
 
-    def lease_path(self, request: Request, path: tuple[str, ...]) -> LeasePath | None:
-        """Return a new lease fast path for one field of an object, or None if there is none."""
-        return offer_lease_path(self, request, path) if self.kernel.fast.leases else None
-
     def open_lease_path(self, request: Request, path: tuple[str, ...]) -> LeasePath | None:
         """Return the lease fast path by which this client can renew an object now, or None."""
-        return find_lease_path(self, request, path)
+        return None if self.life is None else find_lease_path(self, self.life.fast.lease_paths, request, path)
 
     def coalesced_path(self, request: Request) -> CallPath | None:
         """Return a fast path for calls like `request` and later ones, or None if none applies now."""
-        return offer_coalesced_path(self, self.templates, request) if self.kernel.fast.calls else None
+        life = self.life if self.kernel.fast.calls else None
+        return None if life is None else offer_coalesced_path(self, life.fast, request)
 
     def _serve(self, number: int) -> None:
-        flight = self._flights.get(number)
-        if flight is None:
+        flight, life = self.traffic.flights.get(number), self.life
+        if flight is None or life is None:
             return  # its client no longer waits
         flight.until_us = self.kernel.now_us + allowed_us(flight.request, self.options.request_timeout_us)
         self.traffic.count(flight, 1)
-        if self.audit is None:
+        audit = life.audit
+        if audit is None:
             self._admit(number)
             return
-        stored, first = self.audit.begin_flight(flight), self.audit.take_first()
+        stored, first = audit.begin_flight(flight), audit.take_first()
         if stored and first is not None:
-            self.audit.post(first, lambda stored: self._recorded(number, stored))
+            audit.post(first, lambda stored: self._recorded(number, stored))
         else:
             self._recorded(number, stored)
 
     def _recorded(self, number: int, stored: bool) -> None:
         """Continue with a request if its first audit event is stored."""
-        flight = self._flights.get(number)
+        flight = self.traffic.flights.get(number)
         if flight is None:
             return
         if stored:
@@ -370,23 +366,26 @@ class ApiServer:
             self._answer(number, Reply(500, body=unstored(uri)), 0)
 
     def _admit(self, number: int) -> None:
-        flight = self._flights[number]
-        if self._away is not None:
-            self._answer(number, self._away, 0)
+        flight, life = self.traffic.flights[number], self.life
+        if life is None:
+            return
+        seats = life.seats
+        if life.ending.away is not None:
+            self._answer(number, life.ending.away, 0)
         elif self.traffic.has_no_room(flight):
             self.refuse(number)
-        elif self.seats is not None and (self._extra_us or not self.prompt or self.seats.waiting):
+        elif seats is not None and (self.traffic.extra_us or not self.prompt or seats.waiting):
             flight.seated = True
             self._take_cause(flight.request)
-            self.seats.arrive(number, flight.request)
+            seats.arrive(number, flight.request)
             self.bounded = self._is_bounded()
         else:
             self.start(number)
 
     def end_audit(self) -> None:
         """Let the audit record the end of open requests, since the process ends in order."""
-        if self.audit is not None:
-            self.audit.ends_in_order = True
+        if self.life is not None and self.life.audit is not None:
+            self.life.audit.ends_in_order = True
 
     def refuse(self, number: int) -> None:
         """Answer a request with 429."""
@@ -394,15 +393,15 @@ class ApiServer:
 
     def start(self, number: int) -> None:
         """Begin to serve a request that has been admitted, after the delay of an overload."""
-        flight, ctx = self._flights[number], self.ctx
+        flight, life = self.traffic.flights[number], self.life
         if flight.mutating:
             flight.until_us = min(flight.until_us, self.kernel.now_us + WRITE_US)
-        if not self._extra_us or ctx is None:
+        if not self.traffic.extra_us or life is None:
             self._begin(number)
-        elif flight.request.verb != "watch" and self.kernel.now_us + self._extra_us >= flight.until_us:
+        elif flight.request.verb != "watch" and self.kernel.now_us + self.traffic.extra_us >= flight.until_us:
             self.kernel.call_at(flight.until_us, self._time_out, number)
         else:
-            ctx.call_later_us(self._extra_us, self._begin, number)
+            life.ctx.call_later_us(self.traffic.extra_us, self._begin, number)
 
     def _begin(self, number: int) -> None:
         try:
@@ -419,17 +418,17 @@ class ApiServer:
         if isinstance(error, Unanswered):
             self._ask(number, error)
             return
-        flight = self._flights.get(number)
+        flight = self.traffic.flights.get(number)
         if flight is None or flight.outside is None or not isinstance(error, Exception):
             raise error
         flight.outside(flight.request, error)
         self._answer(number, Reply(500, body=status.PANIC), 0)
 
     def _take_up(self, number: int) -> None:
-        flight, handlers, caches = self._flights.get(number), self.handlers, self.caches
-        if flight is None or handlers is None or caches is None:
+        flight, life = self.traffic.flights.get(number), self.life
+        if flight is None or life is None:
             return
-        request = flight.request
+        request, handlers, caches = flight.request, life.handlers, life.caches
         self._take_cause(request)
         flight.began_us = self.kernel.now_us
         try:
@@ -455,7 +454,7 @@ class ApiServer:
         waits = handlers.converts(call) or (self.webhooks.present and handlers.is_admitted(request))
         flight.large = call.large = flight.outside is not None and self.sizes.is_large(call)
         if self.prompt and not (waits or flight.large):
-            self._answer(number, *self._run(call, steps))
+            self._answer(number, *self._run(life, call, steps))
             return
         straight = self.prompt and flight.outside is not None  # it is answered at any pace
         flight.steps = Straight(call, steps) if straight else Stepwise(handlers, caches, request, call, steps)
@@ -468,20 +467,19 @@ class ApiServer:
         Returns None if the request needs `handle`.  The caller must compare `stopped_us` when the
         reply arrives, since the server may have crashed during the delay.
         """
-        ctx, storage = self.ctx, self.storage
-        if ctx is None or ctx.state is not State.RUNNING or not self.prompt or self.bounded:
+        life, storage = self.life, self.storage
+        if life is None or life.ctx.state is not State.RUNNING or not self.prompt or self.bounded:
             return None
-        handlers = self.handlers
-        if request.verb == "watch" or handlers is None:
+        if request.verb == "watch":
             return None
-        templates = self.templates
+        handlers, templates = life.handlers, life.fast.templates
         self._take_cause(request)
         if templates is not None and (reply := templates.follow(request)) is not None:
             self.flown += 1
             return reply, storage.latency_us(request.verb not in READS, request.draw)
         try:
             call = handlers.call(request)
-            if self.caches is not None and not self.caches.ready and handlers.needs_cache(call):
+            if not life.caches.ready and handlers.needs_cache(call):
                 return None
             cached = handlers.cached(call)
             if cached is not None:
@@ -497,7 +495,7 @@ class ApiServer:
             self.flown += not elsewhere
             return None if elsewhere else (self.refusals.noted(request, refusal.reply()), 0)
         self.flown += 1
-        served = self._run(call, steps)
+        served = self._run(life, call, steps)
         if templates is not None and templates.origin is not None:
             templates.learn(request, served[0])
         return served
@@ -506,14 +504,14 @@ class ApiServer:
         self.kernel.follow(request.cause or self.kernel.cause)
         request.cause = self.kernel.cause
 
-    def _run(self, call: Call, steps: Steps) -> tuple[Reply, int]:
+    def _run(self, life: Incarnation, call: Call, steps: Steps) -> tuple[Reply, int]:
         """Carry out a request on a prompt storage; return the reply and the storage's latency."""
         storage, request = self.storage, call.request
         mutating = request.verb not in READS
         storage.writer = writer_of(request)
         reply = run_through(call, steps, storage.store.apply)
         if mutating:
-            follow_write(self, request, reply)
+            follow_write(self, life.fast.lease_paths, request, reply)
             if call.size:
                 self.sizes.note(call, reply)
             self.refusals.note(request, reply)
@@ -521,51 +519,51 @@ class ApiServer:
 
     def _answer_from_cache(self, number: int, cached: CachedRead) -> None:
         """Answer once the cache has reached the revision, or refuse if it does not in time."""
-        assert self.caches is not None
 
         def when(fresh: bool) -> None:
-            if fresh and number in self._flights:
-                draw = self._flights[number].request.draw
+            if fresh and number in self.traffic.flights:
+                draw = self.traffic.flights[number].request.draw
                 self._answer(number, cached.read(), self.storage.latency_us(0, draw))
             else:
                 refusal = Refusal.of(status.revision_too_large(cached.rev, cached.cache.revision()))
                 self._answer(number, refusal.reply(), 0)
 
-        self.caches.when_fresh(cached.cache, cached.rev, when)
+        if self.life is not None:
+            self.life.caches.when_fresh(cached.cache, cached.rev, when)
 
     def _advance(self, number: int, answer: Answer) -> None:
         """Continue a request with an answer of the storage, or of webhooks, which may be large."""
-        flight, ctx = self._flights.get(number), self.ctx
-        if flight is None or flight.steps is None or ctx is None:
+        flight, life = self.traffic.flights.get(number), self.life
+        if flight is None or flight.steps is None or life is None:
             return
         work = partial(flight.steps.advance, answer)
         if flight.large or (isinstance(answer, Consulted) and flight.outside is not None):
-            self.kernel.aside.plan(work, lambda found: ctx.run(self._advanced, (number, found)))
+            self.kernel.aside.plan(work, lambda found: life.ctx.run(self._advanced, (number, found)))
         else:
             self._advanced((number, outcome.capture(work)))
 
     def _advanced(self, step: tuple[int, outcome.Maybe[Op | Reply]]) -> None:
         """Carry out what the next step of a request has asked for."""
         number, found = step
-        flight, ctx = self._flights.get(number), self.ctx
+        flight, life = self.traffic.flights.get(number), self.life
         if isinstance(found, outcome.Error):
             self._recover(number, found.error)
             return
         op = found.value
-        if flight is None or ctx is None or flight.steps is None:
+        if flight is None or life is None or flight.steps is None:
             return
         if isinstance(op, Reply):
             if isinstance(flight.steps, Straight):
-                follow_write(self, flight.request, op)
+                follow_write(self, life.fast.lease_paths, flight.request, op)
             self.sizes.note(flight.steps.call, op)
             self.refusals.note(flight.request, op)
             self._answer(number, op, 0)
         elif op == REST:
             self._advance(number, None)
         elif isinstance(op, Pause):
-            ctx.call_later_us(op.us, lambda _: self._advance(number, None))
+            life.ctx.call_later_us(op.us, lambda _: self._advance(number, None))
         elif isinstance(op, Consult):
-            self.webhooks.consult(op, partial(ctx.run, partial(self._advance, number)))
+            self.webhooks.consult(op, partial(life.ctx.run, partial(self._advance, number)))
         elif isinstance(flight.steps, Straight) and self.prompt:
             self.storage.writer = writer_of(flight.request)
             self._advance(number, self.storage.store.apply(op))
@@ -574,8 +572,8 @@ class ApiServer:
 
     def _ask(self, number: int, missing: Unanswered) -> None:
         """Get the answer that a decision needs, and serve the request again from its start."""
-        ctx, flight = self.ctx, self._flights.get(number)
-        if ctx is None or flight is None:
+        life, flight = self.life, self.traffic.flights.get(number)
+        if life is None or flight is None:
             return
         flight.steps = None
         if not flight.asked:
@@ -583,45 +581,44 @@ class ApiServer:
             self.kernel.call_at(flight.until_us, self._time_out, number)
 
         def take(answered: tuple[Any, str]) -> None:
-            missing.take(*answered, ctx.wall_us())
+            missing.take(*answered, life.ctx.wall_us())
             self._begin(number)
 
-        self.webhooks.ask(missing.question, lambda *answered: ctx.run(take, answered))
+        self.webhooks.ask(missing.question, lambda *answered: life.ctx.run(take, answered))
 
     def judge(self, user: UserInfo, attributes: AccessAttributes, done: Callable[[Opinion], None]) -> None:
         """Judge a request of a client outside, with an answer of a service if that is needed."""
         judge(self.ctx, self.authorizer, self.webhooks.ask, (user, attributes), done)
 
     def _submit(self, number: int, op: Op) -> None:
-        flight = self._flights.get(number)
-        if flight is not None and self.reach is not None:
-            writer, waits = writer_of(flight.request), lambda: number in self._flights
-            self.reach.submit(op, writer, waits, lambda answer: self._resume(number, op, answer))
+        flight = self.traffic.flights.get(number)
+        if flight is not None and self.life is not None:
+            writer, waits = writer_of(flight.request), lambda: number in self.traffic.flights
+            self.life.reach.submit(op, writer, waits, lambda answer: self._resume(number, op, answer))
 
     def _resume(self, number: int, op: Op, answer: Answer) -> None:
-        ctx, flight = self.ctx, self._flights.get(number)
-        if ctx is None or flight is None:
+        life, flight = self.life, self.traffic.flights.get(number)
+        if life is None or flight is None:
             return
         if isinstance(answer, Unavailable) and (flight.request.verb == "get" or isinstance(op, Range)):
-            ctx.call_later_us(AGAIN_US, lambda _: self._submit(number, op))
+            life.ctx.call_later_us(AGAIN_US, lambda _: self._submit(number, op))
         else:
-            ctx.run(lambda result: self._advance(number, result), answer)
+            life.ctx.run(lambda result: self._advance(number, result), answer)
 
     def _time_out(self, number: int) -> None:
-        if number in self._flights:
+        if number in self.traffic.flights:
             text = "request did not complete within requested timeout - context deadline exceeded"
             self._answer(number, Refusal.of(status.timeout(text)).reply(), 0)
 
     def _give_up_waiting(self, number: int) -> None:
         """Refuse a watch that did not begin within its own duration."""
-        caches = self.caches
-        if caches is not None and number in caches.waiting:
-            caches.waiting.remove(number)
+        if self.life is not None and number in self.life.caches.waiting:
+            self.life.caches.waiting.remove(number)
             text = "context deadline exceeded"
             self._answer(number, Refusal.of(status.service_unavailable(text)).reply(), 0)
 
     def _answer(self, number: int, reply: Reply, delay_us: int) -> None:
-        flight = self._flights.get(number)
+        flight = self.traffic.flights.get(number)
         if flight is None:
             return
         if delay_us and flight.outside is None:
@@ -630,30 +627,31 @@ class ApiServer:
             self._deliver((number, reply))
 
     def _deliver(self, answered: tuple[int, Reply]) -> None:
-        if answered[0] not in self._flights:
+        if answered[0] not in self.traffic.flights:
             return
-        ctx = self.ctx
-        if ctx is not None and ctx.state is not State.RUNNING:
-            ctx.run(self._send, answered)
+        life = self.life
+        if life is not None and life.ctx.state is not State.RUNNING:
+            life.ctx.run(self._send, answered)
         else:
             self._send(answered)
 
     def _send(self, answered: tuple[int, Reply]) -> None:
         number, reply = answered
-        flight = self._flights.pop(number, None)
+        flight = self.traffic.flights.pop(number, None)
         if flight is None or flight.respond is None:
             return
         self.traffic.count(flight, -1)
-        if self.goaway is not None and flight.outside is None:
-            reply = self.goaway.mark(reply)
-        if self.audit is not None:
-            reply = self.audit.end_flight(flight, reply)
+        life = self.life
+        if life is not None and life.goaway is not None and flight.outside is None:
+            reply = life.goaway.mark(reply)
+        if life is not None and life.audit is not None:
+            reply = life.audit.end_flight(flight, reply)
         if self.kernel.meters is not None:
             count_flight(self.kernel, flight, reply, self.name, self.seats)
         flight.respond(reply)
         self._leave(number, flight)
 
     def _leave(self, number: int, flight: Flight) -> None:
-        if flight.seated and self.seats is not None:
-            self.seats.leave(number)
+        if flight.seated and (seats := self.seats) is not None:
+            seats.leave(number)
             self.bounded = self._is_bounded()

@@ -258,8 +258,8 @@ class Cluster:
     def _close_audit(self) -> None:
         """Write the events that wait, and close the log."""
         for server in self.api_servers.values():
-            if server.audit is not None:
-                server.audit.flush()
+            if server.life is not None and server.life.audit is not None:
+                server.life.audit.flush()
         if self.audit is not None:
             self.audit.close()
 

@@ -247,8 +247,8 @@ async def test_clients_that_go_at_any_moment_leave_no_watch_behind() -> None:
         for count in range(30):
             await gone(client, "GET", f"{MAPS}?watch=1", after_s=count % 6 * 0.001)
         server = next(iter(cluster.api_servers.values()))
-        assert server.caches is not None
-        mine = server.caches.of(cluster.scheme.resource("configmaps"))
+        assert server.life is not None
+        mine = server.life.caches.of(cluster.scheme.resource("configmaps"))
         with trio.fail_after(10):
             while any(watch.client == TOKENS["root"].name for watch in mine.watches()):
                 await trio.testing.wait_all_tasks_blocked(0.01)

@@ -59,8 +59,8 @@ async def history(
         cluster.apply(DEPLOYMENT)
         await disturb(cluster, chosen, times_us)
         await cluster.run_until(END_US)
-        servers = cluster.api_servers.values()
-        followed = sum(server.templates.followed for server in servers if server.templates is not None)
+        lives = [server.life for server in cluster.api_servers.values() if server.life is not None]
+        followed = sum(life.fast.templates.followed for life in lives if life.fast.templates is not None)
         return cluster.kernel.trace.sha256(), seen, followed, cluster.kernel.steps
 
 

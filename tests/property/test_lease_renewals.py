@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from actors.apiserver import ApiServer
 from sim.api.types import Reply, Request, UserInfo
 from sim.units import format_micro_time, parse_time
-from tests.actor.apiserver.cluster import Plane, lease, plane, request
+from tests.actor.apiserver.cluster import Plane, lease, offer, plane, request
 
 NODE = UserInfo("system:node:n", ("system:nodes",))
 STEPS = st.lists(
@@ -73,7 +73,7 @@ class Renewer:
 class _Bound:
     def __init__(self, server: ApiServer, request: Request) -> None:
         self.server = server.ctx
-        self.lease_path = server.lease_path(request, ("spec", "renewTime"))
+        self.lease_path = offer(server, request)
 
 
 async def history(steps: list[tuple[str, int]], way: str) -> tuple[list[Any], int]:

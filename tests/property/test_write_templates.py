@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from actors.node.pods.status_manager import status_patch
 from sim.api.types import Obj, Reply, Request, UserInfo
-from tests.actor.apiserver.cluster import NAMES_ORCH, Plane, plane, request
+from tests.actor.apiserver.cluster import NAMES_ORCH, Plane, followed_of, plane, request
 
 NODE = UserInfo("system:node:n", ("system:nodes",))
 MANAGER = UserInfo("system:orch-controller-manager", ())
@@ -85,7 +85,8 @@ class Actor:
     async def ask(self, request: Request) -> Reply:
         server = self.plane.server
         if not self.plans:
-            server.templates = None
+            assert server.life is not None
+            server.life.fast = server.life.fast._replace(templates=None)
         served = server.serve(request)
         assert served is not None
         reply = served[0]
@@ -333,20 +334,19 @@ def test_similar_requests_take_a_write_template() -> None:
             for number in range(3):
                 await actor.create(0)
                 await actor.bind(number * 2 + 2)
-            assert p.server.templates is not None
-            before = p.server.templates.followed
+            before = followed_of(p.server)
             await actor.create(0)
             await actor.event(1)
             await actor.event(13)
-            assert p.server.templates.followed == before + 2
+            assert followed_of(p.server) == before + 2
             # one makes the node, one is the first to own the times, one is learned from
             for _ in range(5):
                 await p.run(2_000_000)
                 await actor.beat(0)
-            assert p.server.templates.followed == before + 4
+            assert followed_of(p.server) == before + 4
             await actor.look(0)
             await actor.look(2)  # there is none
-            assert p.server.templates.followed == before + 5
+            assert followed_of(p.server) == before + 5
 
     trio.run(main)
 
@@ -361,10 +361,9 @@ def test_patch_of_conditions_takes_its_template_at_another_time_too() -> None:
                 await p.run(2_000_000)
                 await actor.create(0)
                 await actor.bind(137)
-                assert p.server.templates is not None
-                before = p.server.templates.followed
+                before = followed_of(p.server)
                 await actor.status(147)  # the newest
-                followed.append(p.server.templates.followed - before)
+                followed.append(followed_of(p.server) - before)
             assert followed == [0, 1]
 
     trio.run(main)

@@ -7,26 +7,39 @@ See `coalesced_calls` and `coalesced_pod_calls`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
-from actors.apiserver.fast.lease_updates import FastPathServer
+from actors.apiserver.caches.watch_caches import Caches
+from actors.apiserver.fast.lease_updates import LeasePaths
 from actors.apiserver.fast.write_templates import WriteTemplates
+from actors.apiserver.ports import Server
 from sim.api.store import Item
 from sim.api.types import Request
+
+
+class FastState(NamedTuple):
+    """What the fast paths of one incarnation of a server share.
+
+    templates: the write templates, None if they are switched off
+    """
+
+    caches: Caches
+    lease_paths: LeasePaths
+    templates: WriteTemplates | None
 
 
 class CallPath:
     """The coalesced calls of one client, valid until a process changes its state.
 
-    templates: the write templates, None if they are switched off
     asked: a request of the client
     draw: the lot of the request that is served now, by which the storage draws its latency
     """
 
-    __slots__ = ("_asked", "_templates", "draw", "server")
+    __slots__ = ("_asked", "_fast", "draw", "server")
 
-    def __init__(self, server: FastPathServer, templates: WriteTemplates | None, asked: Request) -> None:
+    def __init__(self, server: Server, fast: FastState, asked: Request) -> None:
         self.server = server
-        self._templates = templates
+        self._fast = fast
         self._asked = asked
         self.draw = 0
 

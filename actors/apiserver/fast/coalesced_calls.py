@@ -16,10 +16,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from actors.apiserver.fast import node_heartbeats as beats
-from actors.apiserver.fast.base import CallPath
+from actors.apiserver.fast.base import CallPath, FastState
 from actors.apiserver.fast.coalesced_pod_calls import EventCallPath, PodCallPath
-from actors.apiserver.fast.lease_updates import FastPathServer
-from actors.apiserver.fast.write_templates import WriteTemplates
+from actors.apiserver.ports import Server
 from actors.apiserver.rules import Reads
 from sim.api.ownership.managed import UPDATE
 from sim.api.store import Item, Managed
@@ -29,7 +28,7 @@ from sim.units import SECOND
 
 
 def offer_coalesced_path(
-    server: FastPathServer, templates: WriteTemplates | None, request: Request
+    server: Server, fast: FastState, request: Request
 ) -> NodeCallPath | LeaseCallPath | PodCallPath | EventCallPath | None:
     """The coalesced calls for `request` and the writes that follow it; None if this server cannot
     serve
@@ -43,18 +42,18 @@ def offer_coalesced_path(
         return None
     if not resource.group and resource.rule in ("pods", "events"):
         return (
-            PodCallPath(server, templates, request)
+            PodCallPath(server, fast, request)
             if resource.rule == "pods"
-            else EventCallPath(server, templates, request)
+            else EventCallPath(server, fast, request)
         )
     if resource.rule == "leases" and request.name:
-        return LeaseCallPath(server, templates, request)
+        return LeaseCallPath(server, fast, request)
     if resource.rule != "nodes" or not request.name or not server.options.has_cache(resource):
         return None
-    return NodeCallPath(server, templates, request)
+    return NodeCallPath(server, fast, request)
 
 
-def _allowed(server: FastPathServer, asked: Request, rule: str) -> bool:
+def _allowed(server: Server, asked: Request, rule: str) -> bool:
     """True if the client may send all requests that a fast path for its resource replaces.
 
     A change of rights advances the epoch (`Standing.epoch`), so the client is not judged again
@@ -78,8 +77,8 @@ class LeaseCallPath(CallPath):
 
     __slots__ = ("_key",)
 
-    def __init__(self, server: FastPathServer, templates: WriteTemplates | None, asked: Request) -> None:
-        super().__init__(server, templates, asked)
+    def __init__(self, server: Server, fast: FastState, asked: Request) -> None:
+        super().__init__(server, fast, asked)
         self._key = server.scheme.key("leases", asked.namespace, asked.name)
 
     def look(self) -> tuple[Item, int] | None:
@@ -92,12 +91,11 @@ class LeaseCallPath(CallPath):
 
     def renew(self, held: Item, spec: Obj, time_us: int) -> tuple[Item, int] | None:
         """Write `spec`; None if it differs from the one in `held` in more than the renewal time."""
-        server, asked = self.server, self._asked
-        lease_path = server.lease_paths.get(self._key)
+        lease_path = self._fast.lease_paths.get(self._key)
         if (
             lease_path is None
             or lease_path.last is not held
-            or not lease_path.serves(asked)
+            or not lease_path.serves(self._asked)
             or not self._open()
         ):
             return None
@@ -118,11 +116,9 @@ class NodeCallPath(CallPath):
 
     __slots__ = ("_cache", "_key", "_last", "_owner", "_reads", "_whole")
 
-    def __init__(self, server: FastPathServer, templates: WriteTemplates | None, asked: Request) -> None:
-        super().__init__(server, templates, asked)
-        caches = server.caches
-        assert caches is not None
-        self._cache = caches.of(server.scheme.resource("nodes"))
+    def __init__(self, server: Server, fast: FastState, asked: Request) -> None:
+        super().__init__(server, fast, asked)
+        self._cache = fast.caches.of(server.scheme.resource("nodes"))
         self._key = f"{self._cache.prefix}/{asked.name}"
         self._last: Item | None = None
         self._owner: Managed | None = None
@@ -131,9 +127,7 @@ class NodeCallPath(CallPath):
 
     def look(self) -> tuple[Item, int] | None:
         """Return the node as the watch cache shows it, and the storage's latency."""
-        server = self.server
-        caches = server.caches
-        if caches is None or not caches.ready or not self._open():
+        if not self._fast.caches.ready or not self._open():
             return None
         item = self._cache.get(self._key)
         if item is None:
@@ -142,7 +136,7 @@ class NodeCallPath(CallPath):
 
     def beat(self, held: Item, sent: Sequence[Obj]) -> tuple[Item, int] | None:
         """Write new heartbeat times of conditions of `held`."""
-        templates, node = self._templates, held.obj
+        templates, node = self._fast.templates, held.obj
         status = node["status"]
         if not sent or templates is None or not self._open():
             return None

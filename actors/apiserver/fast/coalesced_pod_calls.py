@@ -32,7 +32,7 @@ class PodCallPath(CallPath):
     def patch(self, key: str, body: Obj) -> tuple[Item, int] | None:
         """Patch the status of the pod that is stored under a key."""
         server = self.server
-        templates, item = self._templates, server.storage.store.get(key)
+        templates, item = self._fast.templates, server.storage.store.get(key)
         if item is None or templates is None or not self._open():
             return None
         done = templates.patch_pod(self._asked, item, body)
@@ -51,7 +51,7 @@ class EventCallPath(CallPath):
 
         shape: equal for events that differ only in texts that validation does not check
         """
-        templates = self._templates
+        templates = self._fast.templates
         if templates is None or not self._open():
             return None
         template = templates.event_template(self._asked.manager, event, shape)

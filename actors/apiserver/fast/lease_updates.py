@@ -14,11 +14,10 @@ Mirrors  nothing upstream: it is equal to the ordinary write of pkg/endpoints/ha
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from actors.apiserver.caches.watch_caches import Caches
 from actors.apiserver.ports import Server, writer_of
 from sim.api.ownership import managed as ownership
 from sim.api.schema.resource import Resource
@@ -36,50 +35,45 @@ LEASE_FIELDS = {("leases", "", *RENEWAL)}
 # loading numpy takes.
 CROWD = 512
 
-
-class FastPathServer(Server, Protocol):
-    """The server with what only fast paths use."""
-
-    @property
-    def caches(self) -> Caches | None:
-        """The watch caches, None while no incarnation runs."""
-        ...
-
-    @property
-    def lease_paths(self) -> dict[str, LeasePath]:
-        """The lease fast paths by storage key."""
-        ...
+LeasePaths: TypeAlias = "dict[str, LeasePath]"  # of one server, by storage key
 
 
-def offer_lease_path(server: FastPathServer, request: Request, path: tuple[str, ...]) -> LeasePath | None:
+def offer_lease_path(
+    server: Server, lease_paths: LeasePaths, request: Request, path: tuple[str, ...]
+) -> LeasePath | None:
     """The fast path for the ordinary write `request`; None if there is none for this field."""
     if (request.resource, request.subresource, *path) not in LEASE_FIELDS or request.options:
         return None
     resource = server.scheme.find(request.group, request.version, request.resource)
     if resource is None or resource.custom or server.ctx is None:
         return None
-    return LeasePath(server, request, resource, path)
+    key = server.scheme.key(resource, request.namespace, request.name)
+    lease_paths[key] = lease_path = LeasePath(server, request, resource, path, key)
+    if len(lease_paths) == CROWD:
+        server.storage.crowd(resource.prefix)
+    return lease_path
 
 
-def find_lease_path(server: FastPathServer, request: Request, path: tuple[str, ...]) -> LeasePath | None:
+def find_lease_path(
+    server: Server, lease_paths: LeasePaths, request: Request, path: tuple[str, ...]
+) -> LeasePath | None:
     """The fast path by which the request's client can renew now; None if there is no open one."""
     if request.resource != "leases" or path != RENEWAL or server.bounded:
         return None
-    lease_path = server.lease_paths.get(server.scheme.key("leases", request.namespace, request.name))
+    lease_path = lease_paths.get(server.scheme.key("leases", request.namespace, request.name))
     return lease_path if lease_path is not None and lease_path.is_open(request) else None
 
 
-def follow_write(server: FastPathServer, request: Request, reply: Reply) -> None:
+def follow_write(server: Server, lease_paths: LeasePaths, request: Request, reply: Reply) -> None:
     """Let the fast path of an object follow an ordinary write of it.
 
     The first update of an elector starts its fast path.
     """
     if (item := reply.item) is None:
         return
-    lease_paths = server.lease_paths
     if request.verb == "update" and request.resource == "leases" and item.key not in lease_paths:
         if server.kernel.fast.leases:
-            offer_lease_path(server, replace(request, body=None), RENEWAL)
+            offer_lease_path(server, lease_paths, replace(request, body=None), RENEWAL)
     if item.key in lease_paths and server.storage.store.get(item.key) is item:
         lease_paths[item.key].wrote(request, item)
 
@@ -99,7 +93,7 @@ class LeasePath:
     )  # fmt: skip
 
     def __init__(
-        self, server: FastPathServer, request: Request, resource: Resource, path: tuple[str, ...]
+        self, server: Server, request: Request, resource: Resource, path: tuple[str, ...], key: str
     ) -> None:
         self.server = server
         self._kernel, self._storage = server.kernel, server.storage
@@ -107,14 +101,11 @@ class LeasePath:
         self._resource = resource
         self._path = (path[0], path[1])
         self._writer = writer_of(request)
-        self._key = server.scheme.key(resource, request.namespace, request.name)
+        self._key = key
         self.line: Line | None = None
         self.ahead_us: int | None = None
         self.last: Item | None = None
         self._joined = False
-        server.lease_paths[self._key] = self
-        if len(server.lease_paths) == CROWD:
-            server.storage.crowd(resource.prefix)
 
     def wrote(self, request: Request, item: Item) -> None:
         """Record that the ordinary path has written the object."""

@@ -21,12 +21,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from actors.apiserver.caches.watch_caches import Caches
 from actors.apiserver.fast import condition_times as shapes
 from actors.apiserver.fast import node_creates as creates
 from actors.apiserver.fast import node_heartbeats as beats
-from actors.apiserver.fast.lease_updates import FastPathServer
+from actors.apiserver.fast.lease_updates import LeasePaths
 from actors.apiserver.fast.template_kinds import Kinds
-from actors.apiserver.ports import writer_of
+from actors.apiserver.ports import Server, writer_of
 from actors.apiserver.rules import Reads, StoreView
 from sim.api.generated_names import generated_name, new_uid
 from sim.api.kinds.core.pod.kind import CONTAINER_STATUS
@@ -120,14 +121,16 @@ class TemplateSource(NamedTuple):
 class WriteTemplates:
     """The write templates of one incarnation of one replica."""
 
-    def __init__(self, server: FastPathServer, registry: Registry, view: StoreView) -> None:
+    def __init__(
+        self, server: Server, registry: Registry, view: StoreView, caches: Caches, paths: LeasePaths
+    ) -> None:
         self._server = server
         self._storage = server.storage
         self._registry = registry
         self._view = view
         self._strategic = registry.names.media_strategic_patch
         self._kinds = kinds = Kinds.of(registry.scheme)
-        self._lease_paths = server.lease_paths
+        self._caches, self._lease_paths = caches, paths
         self._created: dict[Key, Created] = {}
         # Of node agents, with the uid of their owner.
         self._registered: dict[Key, tuple[Created, str]] = {}
@@ -142,7 +145,6 @@ class WriteTemplates:
         self._second = (-1, "")
         self.origin: TemplateSource | None = None
         self.followed = 0  # number of requests served by templates
-        self._authorizer = server.authorizer
         self._branches: dict[tuple[str, ...], Callable[[Request], Reply | None]] = {
             ("get", "", "v1", "pods", ""): self._get,
             ("get", kinds.leases.group, "v1", "leases", ""): self._get,
@@ -169,7 +171,7 @@ class WriteTemplates:
         user = request.user
         if not user.name.startswith("system:"):  # the texts of other users are validated
             return None
-        if self._authorizer.refusal(request) is not None:
+        if self._server.authorizer.refusal(request) is not None:
             return None
         reply = way(request)
         if reply is not None:
@@ -206,12 +208,11 @@ class WriteTemplates:
 
     def _look(self, request: Request) -> Reply | None:
         """Read a node from the watch cache."""
-        caches = self._server.caches
         if request.resource != "nodes" or request.group or request.subresource or request.namespace:
             return None
-        if caches is None or not caches.ready or request.version != "v1":
+        if not self._caches.ready or request.version != "v1":
             return None
-        cache = caches.of(self._kinds.nodes)
+        cache = self._caches.of(self._kinds.nodes)
         item = None if cache.direct else cache.get(f"{self._kinds.nodes.prefix}/{request.name}")
         return None if item is None else Reply(200, item=item)
 

@@ -39,20 +39,25 @@ REFUSED = Reply(0, lost="ConnectionRefused")
 class Ending:
     """Termination of one incarnation.
 
-    leave: removes the server's address from the endpoints and then calls its argument
+    begun: True once it has begun
+    away: the reply to every request that arrives from now on; None while requests are served
     """
 
-    def __init__(self, server: Server, ctx: Context, leave: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, server: Server, ctx: Context) -> None:
+        self.begun = False
+        self.away: Reply | None = None
         self._server = server
         self._ctx = ctx
-        self._leave = leave
         self._open_reasons = 2  # the delay and `leave` keep the server open
         self._until_us = 0  # when it ends although watches are open; 0: not decided yet
 
-    def begin(self) -> None:
-        """Start termination: the signal has arrived."""
-        self._server.ready = False
-        self._leave(self._close)
+    def begin(self, leave: Callable[[Callable[[], None]], None]) -> None:
+        """Start termination: the signal has arrived.
+
+        leave: removes the server's address from the endpoints and then calls its argument
+        """
+        self.begun = True
+        leave(self._close)
         self._ctx.call_later_us(self._server.options.shutdown_delay_us, self._close)
 
     def _close(self, _: object = None) -> None:
@@ -63,12 +68,11 @@ class Ending:
             return
         if server.options.shutdown_send_retry_after:
             text = SHUTTING_DOWN.format(server.scheme.names.component("apiserver"))
-            server.turn_away(
-                Reply(429, body=text, headers={"Connection": "close", "Retry-After": str(RETRY_S)})
-            )
+            self.away = Reply(429, body=text, headers={"Connection": "close", "Retry-After": str(RETRY_S)})
         else:
-            server.turn_away(REFUSED)
+            self.away = REFUSED
             self._until_us = ctx.now_us() + server.options.request_timeout_us
+        server.rebound()
         ctx.decided("close", server.name, {"requests": server.in_flight, "watches": server.watched})
         ctx.call_later_us(REQUESTS_US, self._check_end)
 

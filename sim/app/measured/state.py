@@ -66,9 +66,10 @@ def _show_requests(cluster: BuiltCluster, shown: Meters) -> None:
     for server in cluster.api_servers.values():
         running["readOnly"] += server.traffic.reading
         running["mutating"] += server.traffic.writing
-        if server.seats is None:
+        seats = server.seats
+        if seats is None:
             continue
-        state = server.seats.state()
+        state = seats.state()
         for number in (each for level in state.levels for queue in level.queues for each in queue.waiting):
             waiting["readOnly" if state.held[number].request.verb in READS else "mutating"] += 1
         show_flows(state, shown)
@@ -84,7 +85,7 @@ def _show_watches(cluster: BuiltCluster, shown: Meters) -> None:
     outside = dict(running)
     resources = {resource.prefix: resource for resource in reversed(cluster.scheme.resources)}
     for server in cluster.api_servers.values():
-        for prefix, cache in () if server.caches is None else server.caches.each():
+        for prefix, cache in () if server.life is None else server.life.caches.each():
             one = resources.get(prefix)
             if one is None:
                 continue
@@ -103,7 +104,7 @@ def _show_caches(cluster: BuiltCluster, shown: Meters) -> None:
     stored = {r.prefix: r for r in reversed(cluster.scheme.resources) if "watch" in r.verbs}
     stored |= {r.prefix: r for r in cluster.scheme.more.served.resources}
     for server in cluster.api_servers.values():
-        caches = server.caches
+        caches = None if server.life is None else server.life.caches
         for resource in stored.values() if caches is not None else ():
             measured = None if caches is None else caches.measure(resource)
             if measured is not None:

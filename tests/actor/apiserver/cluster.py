@@ -9,6 +9,7 @@ from typing import Any
 import trio
 
 from actors.apiserver import ApiServer, ApiServerOptions
+from actors.apiserver.fast.lease_updates import RENEWAL, LeasePath, offer_lease_path
 from actors.storage import Storage
 from sim.api.scheme.scheme import Scheme
 from sim.api.types import Reply, Request, UserInfo, Watch, WatchEvent
@@ -127,3 +128,21 @@ def lease(name: str, **spec: Any) -> dict[str, Any]:
         "metadata": {"name": name},
         "spec": spec or {"holderIdentity": "h"},
     }
+
+
+def paths_of(server: ApiServer) -> dict[str, LeasePath]:
+    """The lease fast paths of a running server."""
+    assert server.life is not None
+    return server.life.fast.lease_paths
+
+
+def offer(server: ApiServer, asked: Request) -> LeasePath | None:
+    """A new lease fast path of a running server."""
+    return offer_lease_path(server, paths_of(server), asked, RENEWAL)
+
+
+def followed_of(server: ApiServer) -> int:
+    """How many requests the write templates of a running server have served."""
+    assert server.life is not None
+    assert server.life.fast.templates is not None
+    return server.life.fast.templates.followed

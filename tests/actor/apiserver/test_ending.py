@@ -11,7 +11,7 @@ import pytest
 from actors.apiserver import ApiServerOptions
 from sim.api.types import Reply
 from sim.units import MS, SECOND, format_micro_time
-from tests.actor.apiserver.cluster import Plane, Seen, lease, plane, request
+from tests.actor.apiserver.cluster import Plane, Seen, lease, offer, plane, request
 
 DELAY_S, TIMEOUT_S = 10, 60
 RETRYING = ApiServerOptions(shutdown_delay_us=DELAY_S * SECOND, shutdown_send_retry_after=True)
@@ -128,7 +128,7 @@ async def test_terminating_server_renews_no_lease_by_fast_paths() -> None:
         held = lease("l", renewTime=format_micro_time(SECOND))
         body: Any = (await at.ask("create", "leases", body=held)).obj
         asked = request("update", "leases", "default", "l", body=body)
-        lease_path = at.server.lease_path(asked, ("spec", "renewTime"))
+        lease_path = offer(at.server, asked)
         assert lease_path is not None
         spec = {"renewTime": format_micro_time(2 * SECOND)}
         await at.ask("update", "leases", name="l", body={**body, "spec": spec})

@@ -182,9 +182,8 @@ async def test_a_schema_counts_once_the_caches_have_caught_up_though_its_history
 
 async def test_watches_of_one_object_count_for_that_object_alone() -> None:
     async with plane() as p:
-        caches = p.server.caches
-        assert caches is not None
-        cache = caches.of(SCHEME.resource("leases"))
+        assert p.server.life is not None
+        cache = p.server.life.caches.of(SCHEME.resource("leases"))
         key = SCHEME.key("leases", "default", "a")
         opened = [p.send_watch({}), p.send_watch({}), p.send_watch({"fieldSelector": "metadata.name=a"})]
         await p.run(10 * MS)

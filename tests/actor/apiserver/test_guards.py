@@ -67,7 +67,8 @@ class Server:
     @property
     def followed(self) -> int:
         """How many requests write templates have served."""
-        templates = self.plane.server.templates
+        life = self.plane.server.life
+        templates = None if life is None else life.fast.templates
         return 0 if templates is None else templates.followed
 
     def stored(self, key: str) -> Obj:

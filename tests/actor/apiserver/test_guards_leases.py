@@ -13,7 +13,7 @@ import trio
 from actors.apiserver.fast.lease_updates import RENEWAL
 from sim.api.store import Item, Managed
 from sim.api.types import Request, UserInfo
-from tests.actor.apiserver.cluster import ADMIN, lease, plane, request
+from tests.actor.apiserver.cluster import ADMIN, lease, offer, paths_of, plane, request
 from tests.actor.apiserver.test_guards import MERGE, NODE, OPTIONS, Server, masters_only, renewed
 
 OWNER_MEMBERS = ("manager", "operation", "api_version", "time_s", "fields", "subresource")
@@ -26,7 +26,7 @@ class Leases(Server):
     def create(self) -> None:
         """Create the lease and renew it three times."""
         body = lease("n", holderIdentity="n", renewTime="2026-01-01T00:00:00.000000Z")
-        self.plane.server.lease_path(self.renewal(), RENEWAL)
+        offer(self.plane.server, self.renewal())
         self.ask(request("create", "leases", "default", body=body, user=NODE, manager="node"))
         for second in (1, 2, 3):
             self.renew(second)
@@ -64,7 +64,7 @@ def bound(server: Leases) -> bool:
 
 
 def restarted(server: Leases) -> bool:
-    lease_path = server.plane.server.lease_paths[server.plane.server.scheme.key("leases", "default", "n")]
+    lease_path = paths_of(server.plane.server)[server.plane.server.scheme.key("leases", "default", "n")]
     server.plane.supervisor[server.plane.server.name].crash()
     return lease_path.is_open(server.renewal())
 
@@ -146,7 +146,7 @@ def test_lease_fast_path_is_closed_while_its_client_does_not_own_the_time(name: 
         async with plane(options=OPTIONS) as p:
             server = Leases(p)
             server.create()
-            lease_path = p.server.lease_paths[p.server.scheme.key("leases", "default", "n")]
+            lease_path = paths_of(p.server)[p.server.scheme.key("leases", "default", "n")]
             item = lease_path.last
             assert item is not None
             owner = item.managed[0]
@@ -166,7 +166,7 @@ def test_lease_fast_path_does_not_write_a_time_that_is_stored_already() -> None:
         async with plane(options=OPTIONS) as p:
             server = Leases(p)
             server.create()
-            lease_path = p.server.lease_paths[p.server.scheme.key("leases", "default", "n")]
+            lease_path = paths_of(p.server)[p.server.scheme.key("leases", "default", "n")]
             server.renew(4)
             value_us = 1_767_225_605_000_000  # 2026-01-01T00:00:05Z
             assert lease_path.renew(value_us) is not None

@@ -370,8 +370,8 @@ async def test_cache_that_relisted_the_storage_shows_none_of_its_old_copy() -> N
         await make(p, "b")
         p.storage.store.compact(p.storage.store.revision)
         assert names(await listed(p, resourceVersion="0")) == ["a"]
-        assert p.server.caches is not None
-        p.server.caches.open_anew()
+        assert p.server.life is not None
+        p.server.life.caches.open_anew()
         assert (await p.ask("create", "configmaps", body={"metadata": {"name": "other"}})).ok
         p.storage.store.compact(p.storage.store.revision)
         assert names(await listed(p, resourceVersion="0")) == ["a", "b"]

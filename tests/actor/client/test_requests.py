@@ -262,9 +262,9 @@ async def test_what_a_client_has_given_up_is_not_begun_any_more(extra_s: int, la
             r, lambda client: client.create("leases", "default", lease("b")), "other", timeout_us=3 * SECOND
         )
         await r.run(2.9)
-        assert server.seats is not None and sum(map(len, [server._flights])) == 2
+        assert server.seats is not None and sum(map(len, [server.traffic.flights])) == 2
         await r.run(0.2)
-        assert not server._flights
+        assert not server.traffic.flights
         for done in (job.done, made.done):
             assert done is not None and done[1].lost == "Timeout" and 3 <= done[0] <= 3.01
         await r.run(10)
