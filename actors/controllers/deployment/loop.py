@@ -14,7 +14,7 @@ from __future__ import annotations
 from operator import is_
 
 from actors.controllers.deployment import decide
-from actors.controllers.deployment.rollout import RESOURCE, RequestFailed, Seen, refuse, roll_out
+from actors.controllers.deployment.rollout import RESOURCE, Seen, refuse, roll_out
 from actors.controllers.shared.pod_owners import (
     CONTROLLER_INDEX,
     NAMESPACE_INDEX,
@@ -27,7 +27,7 @@ from actors.controllers.shared.pod_owners import (
     selects_nothing,
 )
 from actors.controllers.shared.shell import Env, Owner, claim_objects, run_workers
-from actors.controllers.shared.steps import Shell
+from actors.controllers.shared.steps import Shell, SyncFailed
 from sim.api.objects import (
     controller_of,
     is_deleting,
@@ -154,7 +154,7 @@ class DeploymentLoop:
             return None
         try:
             return await self._roll_out(key, deployment)
-        except RequestFailed as failure:
+        except SyncFailed as failure:
             return None if failure.silent else str(failure)
 
     async def _roll_out(self, key: str, deployment: Obj) -> str | None:

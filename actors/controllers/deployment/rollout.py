@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from actors.controllers.deployment import decide
 from actors.controllers.shared.pod_owners import is_terminating_refusal, selector_of
-from actors.controllers.shared.steps import Action, Create, Delete, Event, Requeue, Steps, Update
+from actors.controllers.shared.steps import Action, Create, Delete, Event, Requeue, Steps, SyncFailed, Update
 from sim.api.objects import (
     annotations_of,
     condition_of,
@@ -34,17 +34,6 @@ from sim.ident import Names
 from sim.units import SECOND
 
 RESOURCE = "deployments"
-
-
-class RequestFailed(Exception):
-    """Ends a sync because a request failed.
-
-    silent: True if the namespace is being deleted, so that the key is not retried
-    """
-
-    def __init__(self, message: str, silent: bool = False) -> None:
-        super().__init__(message)
-        self.silent = silent
 
 
 class Seen(NamedTuple):
@@ -71,7 +60,7 @@ def roll_out(deployment: Obj, owned: Sequence[Obj], seen: Seen) -> Steps[bool]:
     """The sync of a Deployment with its ReplicaSets.
 
     Returns True if it only queued the key since the progress deadline is over, and nothing but a
-    change of these objects can make another sync do more.  Raises RequestFailed.
+    change of these objects can make another sync do more.  Raises SyncFailed.
     """
     return (yield from _Rollout(deployment, owned, seen).run())
 
@@ -92,10 +81,10 @@ class _Rollout:
         return answer.reply
 
     def _write(self, action: Action) -> Steps[Obj]:
-        """Write an object; returns the stored object.  Raises RequestFailed."""
+        """Write an object; returns the stored object.  Raises SyncFailed."""
         reply = yield from self._ask(action)
         if not reply.ok:
-            raise RequestFailed(reply.message, is_terminating_refusal(reply))
+            raise SyncFailed(reply.message, is_terminating_refusal(reply))
         return reply.obj
 
     def _event(self, kind: EventKind, reason: str, message: str) -> Steps[None]:
@@ -178,7 +167,7 @@ class _Rollout:
             for rs, size in decide.available_cuts(self.d, [*left, new], left):
                 yield from self._scale(rs, size)
                 cut = True
-        except RequestFailed:
+        except SyncFailed:
             # Quirk: upstream drops errors here, and the sync continues as if nothing was scaled.
             return False
         return cut
@@ -316,13 +305,13 @@ class _Rollout:
             existed = True
         elif not reply.ok:
             if is_terminating_refusal(reply):
-                raise RequestFailed(reply.message, True)
+                raise SyncFailed(reply.message, True)
             text = f'Failed to create new replica set "{name}": {reply.message}'
             if decide.has_deadline(d):
                 self._set_progress("False", "ReplicaSetCreateError", text)
                 yield from self._ask(self._status_update())
             yield from self._event("Warning", "ReplicaSetCreateError", text)
-            raise RequestFailed(reply.message)
+            raise SyncFailed(reply.message)
         else:
             stored = reply.obj
         if not existed and size:
@@ -343,7 +332,7 @@ class _Rollout:
         """
         found = self.seen.set_of(f"{self.d['metadata']['namespace']}/{made['metadata']['name']}")
         if found is None:
-            raise RequestFailed(reply.message)
+            raise SyncFailed(reply.message)
         ref = controller_of(found)
         label = self.names.label_pod_template_hash
         if ref is not None and ref["uid"] == self.d["metadata"]["uid"]:
@@ -352,7 +341,7 @@ class _Rollout:
         status = self.d.get("status", {})
         self.d = {**self.d, "status": {**status, "collisionCount": status.get("collisionCount", 0) + 1}}
         yield from self._ask(self._status_update())
-        raise RequestFailed(reply.message)
+        raise SyncFailed(reply.message)
 
     def _set_revision(self, number: str) -> bool:
         meta = self.d["metadata"]
@@ -415,7 +404,7 @@ class _Rollout:
             meta = rs["metadata"]
             reply = yield from self._ask(Delete("replicasets", meta["namespace"], meta["name"]))
             if not reply.ok and reply.reason != "NotFound":
-                raise RequestFailed(reply.message)
+                raise SyncFailed(reply.message)
 
     def _rollback(self) -> Steps[None]:
         new, olds = yield from self._sync_revision(create=True)

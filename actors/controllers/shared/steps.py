@@ -27,6 +27,27 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
+class SyncFailed(Exception):
+    """Ends a sync with an error text.
+
+    silent: True if the namespace is being deleted, so that the key is not retried
+    """
+
+    def __init__(self, message: str, silent: bool = False) -> None:
+        super().__init__(message)
+        self.silent = silent
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Read an object.  revision: as that of a request; "0" may be answered from the cache"""
+
+    resource: str
+    namespace: str
+    name: str
+    revision: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Create:
     """Create an object."""
@@ -72,7 +93,14 @@ class Requeue:
     after_us: int | None = None
 
 
-Action = Create | Update | Delete | Event | Requeue
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Wait for a duration."""
+
+    us: int
+
+
+Action = Get | Create | Update | Delete | Event | Requeue | Sleep
 
 
 class Answer(NamedTuple):
@@ -124,6 +152,8 @@ class Shell(NamedTuple):
     async def do(self, action: Action) -> Reply:
         """Do one action; returns its reply."""
         match action:
+            case Get(resource, namespace, name, revision):
+                return await self.client.get(resource, namespace, name, revision=revision)
             case Create():
                 return await self.client.create(action.resource, action.namespace, action.obj)
             case Update():
@@ -137,6 +167,8 @@ class Shell(NamedTuple):
             case Requeue():
                 assert action.after_us is not None
                 self.queue.add_after_us(action.key, action.after_us)
+            case Sleep():
+                await self.ctx.sleep_us(action.us)
             case _:
                 assert_never(action)
         return _DONE

@@ -6,8 +6,18 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from actors.controllers.deployment.rollout import RequestFailed, Seen, refuse, roll_out
-from actors.controllers.shared.steps import Action, Answer, Create, Delete, Event, Requeue, Steps, Update
+from actors.controllers.deployment.rollout import Seen, refuse, roll_out
+from actors.controllers.shared.steps import (
+    Action,
+    Answer,
+    Create,
+    Delete,
+    Event,
+    Requeue,
+    Steps,
+    SyncFailed,
+    Update,
+)
 from sim.api.status import status
 from sim.api.store import Item
 from sim.api.types import Obj, Reply
@@ -150,7 +160,7 @@ def test_refused_create_is_an_event_and_a_condition_and_fails_the_sync() -> None
         actions.append(action)
         return full(action)
 
-    with pytest.raises(RequestFailed, match="no room"):
+    with pytest.raises(SyncFailed, match="no room"):
         drive(roll_out(deployment(), (), seen()), noted)
     assert [short(action) for action in actions] == [
         "create replicasets of 2",
@@ -174,7 +184,7 @@ def test_name_in_use_is_taken_over_or_counted_as_a_collision(mine: bool, collide
 
     steps = roll_out(deployment(), (), seen([found]))
     if collides:
-        with pytest.raises(RequestFailed, match="in use"):
+        with pytest.raises(SyncFailed, match="in use"):
             drive(steps, taken)
         assert isinstance(actions[-1], Update)
         assert actions[-1].obj["status"]["collisionCount"] == 1
