@@ -11,14 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.controllers.persistentvolume_binder import decide
-from actors.controllers.persistentvolume_binder.decide import VolumePhase
 from sim.api.objects import key_of, revision_of
-from sim.api.types import Obj
-from sim.client import Client, Informer, Informers
-from sim.ident import Names
-
-CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
+from sim.api.types import Obj, Reply
+from sim.client import Client, Informer
 
 
 class Known:
@@ -60,6 +55,11 @@ class Known:
             return [*self._informer.list()]
         return [self.get(key_of(obj)) or obj for obj in self._informer.list()]
 
+    @property
+    def empty(self) -> bool:
+        """True if there is no object."""
+        return not len(self._informer.objects)
+
     def cause(self, key: str) -> int:
         """The trace record of the latest change of an object; 0 if unknown."""
         item = self._informer.item(key)
@@ -69,38 +69,9 @@ class Known:
         """The last state of an object that has ended; the next call gives None."""
         return self._ended.pop(key, None)
 
-    async def write(self, obj: Obj, subresource: str = "") -> Obj | str:
-        """Update an object; returns the result, or the error text."""
-        resource = self._informer.resource
-        reply = await self._client.update(resource, obj, subresource)
-        if not reply.ok:
-            return reply.message
-        self._written[key_of(reply.obj)] = reply.obj
-        return reply.obj
-
-    async def phase(self, volume: Obj, phase: VolumePhase, message: str = "") -> str | None:
-        """Write the phase of a volume; returns the error text."""
-        new = decide.volume_in_phase(volume, phase, message)
-        if new is volume:
-            return None
-        written = await self.write(new, "status")
-        return written if isinstance(written, str) else None
-
-
-class Store:
-    """Claims and volumes."""
-
-    def __init__(self, informers: Informers, client: Client) -> None:
-        self.claims = Known(informers[CLAIMS], client)
-        self.volumes = Known(informers[VOLUMES], client)
-        self._informers = informers[CLAIMS], informers[VOLUMES]
-
-    @property
-    def empty(self) -> bool:
-        """True if there is neither a claim nor a volume."""
-        return not any(len(informer.objects) for informer in self._informers)
-
-    async def unbind(self, volume: Obj, names: Names) -> str | None:
-        """Take the claim from a volume, which is Available then; returns the error text."""
-        written = await self.volumes.write(decide.released_from_claim(volume, names))
-        return written if isinstance(written, str) else await self.volumes.phase(written, "Available")
+    async def write(self, obj: Obj, subresource: str = "") -> Reply:
+        """Update an object."""
+        reply = await self._client.update(self._informer.resource, obj, subresource)
+        if reply.ok:
+            self._written[key_of(reply.obj)] = reply.obj
+        return reply
