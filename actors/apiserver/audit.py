@@ -9,8 +9,8 @@ instants.  The ids come from a random stream of their own, so that they shift no
 that wait in the memory of a process are lost in a crash, and written at a graceful termination.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/filters/audit.go (WithAudit).
-Differs  - A request from outside is audited where it enters (`sim.wire.http.audited`), which knows
-           its URI, its headers and refusals that happen before it reaches a replica.
+Differs  - A request from outside is audited where it enters (`sim.wire.http.chain.audited`), which
+           knows its URI, its headers and refusals that happen before it reaches a replica.
          - All replicas write to one log.
          - A replica that crashes leaves requests without their last event, as upstream's does; an
            event that it was writing is complete.

@@ -77,7 +77,7 @@ class Handlers:
 
     def call(self, request: Request) -> Call:
         """Return the resource, rights and options of a request."""
-        refusal = self._authorizer.refusal(request)
+        refusal = None if request.authorized else self._authorizer.refusal(request)
         if refusal is not None:
             raise Refusal.of(refusal)
         if self.hold_back is not None:

@@ -53,6 +53,7 @@ class Request(msgspec.Struct, kw_only=True):
         transport draws them)
     annotations: receives what the server and its plugins note for the audit; None if the request is
         not audited
+    authorized: True if the front through which it came has authorized it
     """
 
     verb: Verb
@@ -72,6 +73,7 @@ class Request(msgspec.Struct, kw_only=True):
     purpose: int = 0
     draw: int = 0
     annotations: dict[str, str] | None = None
+    authorized: bool = False
 
     def annotate(self, annotations: Mapping[str, str]) -> None:
         """Note annotations of the audit event, if there is one; each keeps its first value."""

@@ -40,6 +40,9 @@ Carry = Callable[[Callable[[], Awaitable[bytes]], Callable[[bytes], Awaitable[No
 # the client for the body; notes that the request waits for the rest of its body, or does not.
 TOO_LARGE, TIMEOUT = 413, 504
 SWITCH, ASK, WAIT = "orrery.switch", "orrery.ask", "orrery.wait"
+# The certificate of the connection, DER, or None; resources to be closed at the end of the request,
+# also if the client leaves before the answer begins.
+PEER, OPENED = "orrery.peer", "orrery.opened"
 
 
 class Headers:

@@ -34,8 +34,9 @@ from sim.kernel import NEVER_US, Operation
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from sim.wire.accepting import first_of
-from sim.wire.exchange import BODY_MAX
-from sim.wire.http.app import OPENED, PEER, Application, Front
+from sim.wire.exchange import BODY_MAX, OPENED, PEER
+from sim.wire.http.app import Application
+from sim.wire.http.chain.front import Front
 from sim.wire.http.forms.protobuf import decode
 from sim.wire.http.fronts.server import serve
 from sim.wire.tls import Authority, server_context

@@ -29,11 +29,11 @@ from sim.app.serving.metrics_page import metrics_text
 from sim.app.serving.profiler import Profiler
 from sim.app.serving.version import version
 from sim.units import Wall
-from sim.wire.http.app import Front
-from sim.wire.http.audited import HttpAudit
+from sim.wire.http.chain.audited import HttpAudit
+from sim.wire.http.chain.authentication import Identification
+from sim.wire.http.chain.front import Front
 from sim.wire.http.documents import Documents
 from sim.wire.http.gateway import Gateway
-from sim.wire.http.identity.identification import Identification
 from sim.wire.http.measures.counts import Counts
 from sim.wire.http.pages.health import checks_of, failing
 from sim.wire.http.routing import parse_query
@@ -101,6 +101,7 @@ def make_front(
         gateway,
         Identification(authenticator, make_certificate_reader(files, authorities), remote.answer),
         cluster.authorization,
+        cluster.authorization.covers,
         documents,
         counts,
         _audit(cluster, gateway),

@@ -59,8 +59,8 @@ from sim.ident import Names
 from sim.kernel import Kernel
 from sim.options.apiserver.authentication import AuthenticationFlags
 from sim.options.controllers.manager import ControllerManagerOptions
+from sim.wire.http.chain.certificates import CertificateReader, load_bundle
 from sim.wire.http.documents import Published
-from sim.wire.http.identity.certificates import CertificateReader, load_bundle
 from sim.wire.outside.calls import Receiver
 from sim.wire.tls import Authority, client_context
 

@@ -327,8 +327,13 @@ class Gateway:
 
     def serving(self) -> OutsideEndpoint | None:
         """The first server that is ready, as a load balancer would choose, otherwise one that runs."""
-        running = [server for server in self._servers.values() if server.running]
-        return next((server for server in running if server.ready), running[0] if running else None)
+        found = None
+        for server in self._servers.values():
+            if server.ready:
+                return server
+            if found is None and server.running:
+                found = server
+        return found
 
     def scheme(self, fixed: Scheme) -> Scheme:
         """The resources of the API server that gets the next request; the built-in ones while none
@@ -461,7 +466,9 @@ class Gateway:
                 done((reply, watch))
 
         self._waiting[asked] = server, respond
-        server.handle(unpack(parts), respond, _failed)
+        request = unpack(parts)
+        request.authorized = True  # by the chain of the front
+        server.handle(request, respond, _failed)
 
     def _request_unkept(self, payload: list[Any], done: Callable[[Any], None]) -> None:
         """A request that the journal cannot hold: one that stores nothing is served, any other is

@@ -13,7 +13,7 @@ from sim.api import status
 from sim.api.refusals import Refusal
 from sim.api.schema.json_text import go_quote
 from sim.api.status import Cause
-from sim.api.types import Obj, Verb
+from sim.api.types import Verb
 from sim.api.validation.errors import FieldError
 from sim.api.verbs.call import is_true
 from sim.api.verbs.delete import delete_option_errors
@@ -21,7 +21,8 @@ from sim.api.verbs.list import check_list_options
 from sim.ident import Names
 from sim.options.features.gates import DRY_RUN, SERVER_SIDE_APPLY, is_on
 from sim.units import not_whole, parse_whole
-from sim.wire.http.routing import Target, parse_query, query_pairs
+from sim.wire.http.refused import Refused
+from sim.wire.http.routing import Target, query_pairs
 
 MANAGER_MAX = 128
 _KINDS = {
@@ -33,12 +34,8 @@ _KINDS = {
 }
 
 
-class BadOption(Exception):
+class BadOption(Refused):
     """Options are refused with this Status."""
-
-    def __init__(self, body: Obj) -> None:
-        super().__init__("bad option")
-        self.body = body
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +56,30 @@ def check_gates(names: Names, target: Target, content: str, query: str, gates: C
         raise BadOption(status.bad_request("the dryRun feature is disabled"))
 
 
-def check_options(names: Names, target: Target, content: str, query: str, body: bytes | None) -> None:
-    """The options in a query string.  Raises BadOption."""
-    options = parse_query(query)
-    dry_runs = [value for key, value in query_pairs(query) if key == "dryRun"]
+def check_options(
+    names: Names,
+    target: Target,
+    content: str,
+    options: Mapping[str, str],
+    query: str,
+    body: bytes | None,
+) -> None:
+    """The options in a query string.  Raises BadOption.
+
+    options: the first value of each parameter
+    """
     if (
-        target.verb == "get"
+        "export" in options
+        and target.verb == "get"
         and not target.subresource
-        and options.get("export", "false") not in ("false", "0", "")
+        and options["export"] not in ("false", "0", "")
     ):
         text = "the export parameter, deprecated since v1.14, is no longer supported"
         raise BadOption(status.bad_request(text))
     kind = _KINDS.get(target.verb)
     if kind is None:
         return
+    dry_runs = [value for key, value in query_pairs(query) if key == "dryRun"]
     if kind == "DeleteOptions":
         causes: list[Cause] = list(_delete(options, dry_runs, body))
     else:
@@ -81,14 +88,14 @@ def check_options(names: Names, target: Target, content: str, query: str, body: 
         raise BadOption(status.invalid(names.group("meta"), kind, "", causes))
 
 
-def check_list(names: Names, target: Target, query: str) -> None:
+def check_list(names: Names, target: Target, options: Mapping[str, str]) -> None:
     """The options of a list that selects what is deleted; they are read before the body.
 
     Raises BadOption.
     """
     if target.verb == "deletecollection":
         try:
-            check_list_options(parse_query(query), names.group("meta"))
+            check_list_options(options, names.group("meta"))
         except Refusal as refusal:
             raise BadOption(refusal.body) from None
 

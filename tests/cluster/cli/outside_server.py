@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from sim.api.types import UserInfo
 from sim.ident import NAMES
-from sim.wire.http.app import PEER
+from sim.wire.exchange import PEER
 from sim.wire.http.fronts.server import serve
 from sim.wire.tls import Authority, server_context
 

@@ -24,23 +24,19 @@ from sim.api.patch.json_patches import OPERATIONS_MAX, too_many_operations
 from sim.api.schema.deep_json import cut
 from sim.api.schema.field_validation import head_problem
 from sim.api.schema.json_text import summarize, unread_head
-from sim.api.types import Obj
 from sim.ident import Names
 from sim.wire.http.forms.negotiation import produced
 from sim.wire.http.forms.protobuf import Default, MessageError, ProtobufError, ProtobufTooLarge, decode
 from sim.wire.http.forms.yaml_json import NODES_MAX, YamlError, YamlTooLarge, load_yaml
+from sim.wire.http.refused import Refused
 from sim.wire.http.routing import Target
 from sim.wire.stack import ORDINARY, room
 
 TOO_MANY = f"Request entity too large: limit is {NODES_MAX} values"
 
 
-class BadBody(Exception):
+class BadBody(Refused):
     """The body is refused with this Status."""
-
-    def __init__(self, body: Obj) -> None:
-        super().__init__("bad body")
-        self.body = body
 
 
 # What separates and nests values; a string, also an unfinished one, is one match, so that a scan is

@@ -15,11 +15,12 @@ import re
 from collections.abc import Mapping, Sequence
 from ctypes import c_float
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sim.api import status
 from sim.api.schema.resource import Resource
-from sim.api.types import Obj
 from sim.ident import Names
+from sim.wire.http.refused import Refused
 
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")  # strconv.ParseBool
 _NUMBER = re.compile(
@@ -43,12 +44,8 @@ class Form:
     pretty: bool = False
 
 
-class NotAcceptable(Exception):
+class NotAcceptable(Refused):
     """406 with this Status."""
-
-    def __init__(self, body: Obj) -> None:
-        super().__init__("not acceptable")
-        self.body = body
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +213,37 @@ def check_produced(header: str, known: Sequence[str], shown: Sequence[str] = ())
             return
     text = f"406: Not Acceptable\n\nAvailable representations: {', '.join(shown or known)}"
     raise NotAcceptable(status.status(406, "NotAcceptable", text, {}))
+
+
+@lru_cache(maxsize=1024)
+def form_of(
+    names: Names,
+    header: str,
+    pretty: bool,
+    *,
+    convertible: bool,
+    tabular: bool,
+    watching: bool,
+    protobuf: bool,
+    routed: bool,
+    listed: bool,
+) -> Form:
+    """The form of a resource's answer, remembered by the header.  Raises NotAcceptable.
+
+    routed: True if a route of the resource evaluates the header first
+    listed: True if it is a route of a list
+    """
+    if routed:
+        check_route(names, header, listed, of_text=not convertible)
+    return choose(
+        names,
+        header,
+        pretty,
+        convertible=convertible,
+        tabular=tabular,
+        watching=watching,
+        protobuf=protobuf,
+    )
 
 
 def choose(

@@ -35,8 +35,7 @@ from hypercorn.utils import parse_socket_addr
 
 from sim.transitions import Transitions
 from sim.wire.accepting import first_of, log_failure
-from sim.wire.exchange import ASK, SWITCH, WAIT, Response
-from sim.wire.http.app import OPENED, PEER
+from sim.wire.exchange import ASK, OPENED, PEER, SWITCH, WAIT, Response
 from sim.wire.http.fronts import http2
 from sim.wire.http.fronts.http1 import Http1, Refused, head_of, refusal
 from sim.wire.http.fronts.http2 import Http2

@@ -16,7 +16,7 @@ from sim.wire.http.forms.negotiation import Form, NotAcceptable, check_route, ch
 from sim.wire.http.forms.rendering import warning_headers
 from sim.wire.http.forms.yaml_json import YamlError, dump_yaml, load_yaml
 from sim.wire.http.options import BadOption, check_options, manager_of
-from sim.wire.http.routing import Target
+from sim.wire.http.routing import Target, parse_query
 from sim.wire.stack import make_room
 
 N = NAMES["kubernetes"]
@@ -344,7 +344,7 @@ def test_a_deletion_without_a_body_has_no_type_to_check() -> None:
 )
 def test_an_option_that_means_nothing_is_422(verb: str, query: str, field: str) -> None:
     with pytest.raises(BadOption) as caught:
-        check_options(N, Target(PODS, verb, "n", "p"), N.media_merge_patch, query, None)
+        check_options(N, Target(PODS, verb, "n", "p"), N.media_merge_patch, parse_query(query), query, None)
     assert caught.value.body["code"] == 422
     assert [cause["field"] for cause in caught.value.body["details"]["causes"]] == [field]
 
@@ -385,7 +385,7 @@ def test_a_user_agent_stands_for_a_field_manager(agent: str, manager: str) -> No
 def test_unprintable_manager_is_reported_in_go_quotes() -> None:
     target = Target(Scheme(N).resource("configmaps"), "create", "default")
     with pytest.raises(BadOption) as refused:
-        check_options(N, target, "", "fieldManager=%C3%A9%07", None)
+        check_options(N, target, "", parse_query(query := "fieldManager=%C3%A9%07"), query, None)
     message = 'Invalid value: "é\\a": invalid character U+0007 (at position 2)'
     assert [cause["message"] for cause in refused.value.body["details"]["causes"]] == [message]
 

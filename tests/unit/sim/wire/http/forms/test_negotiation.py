@@ -21,7 +21,7 @@ N = NAMES["kubernetes"]
 
 @pytest.mark.parametrize("header", [";;", "text/html", ",", ";q=1"])
 def test_header_without_a_media_range_is_not_acceptable(header: str) -> None:
-    with pytest.raises(NotAcceptable, match="not acceptable"):
+    with pytest.raises(NotAcceptable):
         check_route(N, header, False)
     with pytest.raises(NotAcceptable):
         choose(N, header, False, convertible=False)

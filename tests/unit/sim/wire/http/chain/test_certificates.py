@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from sim.wire.http.identity.certificates import REMEMBERED_MAX, CertificateReader
+from sim.wire.http.chain.certificates import REMEMBERED_MAX, CertificateReader
 from sim.wire.tls import VALID, Authority, Pair
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

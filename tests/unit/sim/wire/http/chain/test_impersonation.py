@@ -8,7 +8,7 @@ from sim.api.auth.attributes import NO_OPINION, AccessAttributes, Opinion
 from sim.api.auth.chain import ALLOWED, Chain
 from sim.api.types import UserInfo
 from sim.ident import NAMES
-from sim.wire.http.identity.impersonation import Impersonation, impersonated
+from sim.wire.http.chain.impersonation import Impersonation, impersonated
 
 N = NAMES["kubernetes"]
 ROOT = UserInfo("root", (N.group_masters,))

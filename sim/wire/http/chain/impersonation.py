@@ -1,4 +1,4 @@
-"""Impersonation: the user that the headers of a request ask to act as, if the sender may.
+"""The stage of impersonation: the user that headers ask to act as, if the sender may.
 
 Headers become an `Impersonation`, and that a `UserInfo` or a refusal. The authorizer judges each
 part by itself: the user or service account, each group, each value of extra and the uid.
@@ -17,8 +17,13 @@ from sim.api.auth.chain import forbidden
 from sim.api.auth.users import account_named, user_named
 from sim.api.types import Obj, UserInfo
 from sim.ident import Names
+from sim.wire.exchange import Response
+from sim.wire.http.chain.authorization import Judge, judged
+from sim.wire.http.chain.request import HttpRequest, Outcome, plain_text
+from sim.wire.http.refused import Refused
 
 VERB = "impersonate"
+_HEADERS = "impersonate-"
 _EXTRA = "impersonate-extra-"
 
 
@@ -90,3 +95,39 @@ def _rights(names: Names, wanted: Impersonation) -> Iterator[AccessAttributes]:
         )
     if wanted.uid:
         yield AccessAttributes(VERB, group=group, version="v1", resource="uids", name=wanted.uid)
+
+
+class Impersonator:
+    """The stage.  judge: gets the opinion about a request that a service has to judge"""
+
+    def __init__(self, names: Names, authorizer: OpinionGiver, judge: Judge) -> None:
+        self._names = names
+        self._authorizer = authorizer
+        self._judge = judge
+
+    def __call__(self, request: HttpRequest) -> Outcome:
+        """Replaces the user of a request that asks for it.  Raises Refused."""
+        pairs = request.exchange.headers.pairs
+        for name, _ in pairs:
+            if name.startswith(_HEADERS):
+                break
+        else:
+            return None
+        wanted = Impersonation.of(pairs)
+        userless = wanted.without_user(self._names)
+        if userless:
+            path = request.exchange.path
+            text = f'Internal Server Error: "{path}": requested [{userless}] without impersonating a user\n'
+            return plain_text(500, text)
+        return self._impersonate(request, wanted) if wanted.name else None
+
+    async def _impersonate(self, request: HttpRequest, wanted: Impersonation) -> Response | None:
+        names, user = self._names, request.user
+        acting = await judged(
+            self._authorizer, self._judge, lambda giver: impersonated(names, giver, user, wanted)
+        )
+        if not isinstance(acting, UserInfo):
+            raise Refused(acting)
+        request.audited.impersonate(acting)
+        request.user = acting
+        return None

@@ -92,16 +92,17 @@ class HttpAudit:
 class AuditedExchange:
     """The audit of one exchange; all methods do nothing if the policy does not record it."""
 
+    __slots__ = ("_audit", "_record", "_streams")
+
     def __init__(self, audit: HttpAudit | None = None, record: Record | None = None) -> None:
         self._audit = audit
         self._record = record
         self._streams = False
 
-    async def receive(self) -> bool:
-        """The request has been authenticated; False if it has to be refused."""
-        if self._audit is None or self._record is None:
-            return True
-        return await self._audit.begin(self._record)
+    @property
+    def record(self) -> Record | None:
+        """What is recorded so far; None if nothing is."""
+        return self._record
 
     def refuse_credentials(self, exchange: Exchange, query: dict[str, str], certificate: bool) -> None:
         """The request could not be authenticated: it has this one event."""
@@ -166,6 +167,9 @@ class AuditedExchange:
             if record.is_long_running and not self._streams:
                 self._audit.stage(record, STARTED)
             self._audit.stage(record, COMPLETE)
+
+
+NOT_AUDITED = AuditedExchange()
 
 
 def source_ips(exchange: Exchange) -> tuple[str, ...]:

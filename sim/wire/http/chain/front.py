@@ -1,0 +1,194 @@
+"""The chain of stages of one front, and what finishes each answer.
+
+Mirrors  kubernetes v1.25 apiserver pkg/server/config.go (DefaultBuildHandlerChain),
+         pkg/server/filters/wrap.go (WithPanicRecovery), pkg/endpoints/filters/audit_init.go,
+         pkg/endpoints/metrics/metrics.go (MonitorRequest).
+"""
+
+from __future__ import annotations
+
+import gzip
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
+
+import trio
+
+from sim.api import status
+from sim.api.auth.attributes import OpinionGiver
+from sim.api.crd.served import CustomResource
+from sim.api.schema.resource import Resource
+from sim.api.scheme.scheme import Scheme
+from sim.api.types import Reply
+from sim.units import SECOND
+from sim.wire.exchange import Exchange, Response
+from sim.wire.http.chain.answer import Answering
+from sim.wire.http.chain.audit import Audit
+from sim.wire.http.chain.audited import HttpAudit
+from sim.wire.http.chain.authentication import Authentication, Identification
+from sim.wire.http.chain.authorization import Authorization, Covers
+from sim.wire.http.chain.body import BodyReader
+from sim.wire.http.chain.fairness import Classification
+from sim.wire.http.chain.forwarding import Forwarding
+from sim.wire.http.chain.impersonation import Impersonator
+from sim.wire.http.chain.information import check_timeout, find_information
+from sim.wire.http.chain.negotiation import Negotiation
+from sim.wire.http.chain.pages import Pages
+from sim.wire.http.chain.request import HttpRequest, Stage, plain_text, refusal_of
+from sim.wire.http.chain.route import Route
+from sim.wire.http.chain.serving import Connecting, Serving
+from sim.wire.http.chain.threads import INLINE_MAX, on_thread
+from sim.wire.http.documents import Documents
+from sim.wire.http.forms import negotiation, rendering
+from sim.wire.http.forms.negotiation import accepts_gzip
+from sim.wire.http.gateway import Gateway, failure_line
+from sim.wire.http.measures.counts import Counts
+from sim.wire.http.refused import Refused
+
+GZIP_LEVEL = 4  # writers.go
+LOG = logging.getLogger(__name__)
+
+
+class Front:
+    """Serves one scheme through one gateway."""
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        gateway: Gateway,
+        identification: Identification,
+        authorizer: OpinionGiver,
+        covers: Covers,
+        documents: Documents,
+        counts: Counts,
+        audit: HttpAudit | None = None,
+        *,
+        gates: Collection[str] = (),
+        added: Sequence[tuple[str, str]] = (),
+        profile: Callable[[int], Awaitable[bytes]] | None = None,
+    ) -> None:
+        """covers: True if a user may use a verb on a resource everywhere
+        gates: feature gates with another value than their default
+        added: headers of all answers
+
+        profile: measures this program for some seconds; None if it must not be measured
+        """
+        self._names = names = scheme.names
+        self._gateway = gateway
+        self._counts = counts
+        self._added = added
+        self._served = 0
+        self._threads = trio.CapacityLimiter(1)  # for bodies, one at a time
+        judge, wall_us, threads = gateway.judge, gateway.wall_us, self._threads
+        pages = Pages(scheme, gateway, documents, profile)
+        self._stages: tuple[Stage, ...] = (
+            find_information,
+            check_timeout,
+            Authentication(identification, counts, wall_us, audit),
+            *([] if audit is None else [Audit(audit)]),
+            Impersonator(names, authorizer, judge),
+            Classification(names, gateway),
+            Authorization(authorizer, covers, judge),
+            Forwarding(gateway),
+            pages,
+            Route(scheme, gateway, pages.no_page),
+            Connecting(names, gateway),
+            Negotiation(names),
+            BodyReader(names, identification, gates, threads),
+            Serving(names, gateway),
+            Answering(names, gateway, counts, gates, threads),
+        )
+
+    async def answer(self, exchange: Exchange) -> Response:
+        """Handles one request. A defect of the server affects this request only."""
+        request = HttpRequest(exchange, self._gateway.wall_us())
+        exchange.ident = exchange.headers.get("audit-id") or self._new_ident()
+        try:
+            response = await self._answered(request)
+        except Exception as error:  # the supervisor of requests
+            LOG.error(
+                "%s %s met an error of the server: %s", exchange.method, exchange.path, failure_line(error)
+            )
+            LOG.debug("the error", exc_info=error)
+            response = plain_text(500, status.PANIC)
+            request.audited.panic(str(error))
+        if response.compressed_from:
+            await self._compress(exchange, response)
+        response.headers += [("Audit-Id", exchange.ident), *request.flow, *self._added]
+        request.audited.complete(response.code)
+        if exchange.closes(response.code):
+            response.headers.append(("Connection", "close"))
+        return response
+
+    async def _answered(self, request: HttpRequest) -> Response:
+        try:
+            response = await self._through(request)
+        except Refused as refused:
+            names, body = self._names, refused.body
+            form = negotiation.error_form(names, request.header("accept"), request.indents)
+            response = refusal_of(names, form, body)
+            response.headers += [("Warning", text) for text in rendering.warning_headers(request.warned)]
+            request.handled = not status.is_of_route(body)
+            request.audited.reply(Reply(response.code, body=body), request.resource)
+        if request.counted:
+            self._count(request, response)
+        return response
+
+    async def _through(self, request: HttpRequest) -> Response:
+        """Pass the stages up to the one that answers."""
+        for stage in self._stages:
+            found = stage(request)
+            if found is not None:
+                response = found if isinstance(found, Response) else await found
+                if response is not None:
+                    return response
+        raise AssertionError("the last stage answers")
+
+    def _count(self, request: HttpRequest, response: Response) -> None:
+        """Counts the request, and warns if its version is deprecated."""
+        asked, resource = request.attributes, request.resource
+        took_s = (self._gateway.wall_us() - request.begun_us) / SECOND
+        size = len(response.body) if isinstance(response.body, bytes) else 0
+        content = request.header("content-type")
+        self._counts.answered(asked, response.code, content, request.options, took_s, size)
+        if not request.handled or resource is None:
+            return
+        if resource.lifecycle is not None:
+            self._counts.deprecated(asked, resource.lifecycle)
+            _warn_first(response, _deprecated(resource))
+        elif isinstance(resource, CustomResource) and resource.warning:
+            _warn_first(response, resource.warning)
+
+    async def _compress(self, exchange: Exchange, response: Response) -> None:
+        """Compress a large answer if its client accepts that (responsewriters/writers.go)."""
+        body = response.body
+        if not isinstance(body, bytes) or len(body) <= response.compressed_from:
+            return
+        if not accepts_gzip(exchange.headers.get("accept-encoding")):
+            return
+        packed = partial(gzip.compress, body, GZIP_LEVEL, mtime=0)
+        response.body = packed() if len(body) <= INLINE_MAX else await on_thread(packed, self._threads)
+        response.headers.append(("Content-Encoding", "gzip"))
+        if ("Vary", "Accept-Encoding") not in response.headers:
+            response.headers.append(("Vary", "Accept-Encoding"))
+
+    def _new_ident(self) -> str:
+        """An id of a request: a running number in the form of a UUID."""
+        self._served += 1
+        return f"00000000-0000-4000-8000-{self._served:012x}"
+
+
+def _warn_first(response: Response, warning: str) -> None:
+    response.headers[:0] = [("Warning", value) for value in rendering.warning_headers([warning])]
+
+
+def _deprecated(resource: Resource) -> str:
+    """The warning for a request of a deprecated version."""
+    lifecycle = resource.lifecycle
+    assert lifecycle is not None
+    text = f"{resource.api_version} {resource.kind} is deprecated in v1.{lifecycle.deprecated}+"
+    if lifecycle.removed:
+        text += f", unavailable in v1.{lifecycle.removed}+"
+    if lifecycle.replacement:
+        text += f"; use {resource.group}/{lifecycle.replacement} {resource.kind}"
+    return text

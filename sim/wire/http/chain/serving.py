@@ -1,0 +1,90 @@
+"""The stages that pass a request to the API server behind the gate: for a stream, and for a reply.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{rest,get,create,update,patch,delete}.go.
+Differs  A request that takes 60 real seconds is 504.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from sim.api.aggregation.delegation import is_upgrade
+from sim.api.types import Request
+from sim.api.verbs import connect
+from sim.ident import Names
+from sim.wire.exchange import Response
+from sim.wire.http.chain.information import seconds_of
+from sim.wire.http.chain.request import COMMON, HttpRequest, Outcome, response_of
+from sim.wire.http.forms import negotiation, rendering
+from sim.wire.http.forms.rendering import View
+from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway
+from sim.wire.http.options import manager_of
+from sim.wire.http.upgraded import STREAMED
+
+
+def request_of(request: HttpRequest, options: Mapping[str, str]) -> Request:
+    """The request to its target, without a body."""
+    target = request.target
+    resource = target.resource
+    return Request(
+        verb=target.verb,
+        resource=resource.plural,
+        group=resource.group,
+        version=resource.version,
+        subresource=target.subresource,
+        namespace=target.namespace if resource.namespaced else "",
+        name=target.name,
+        options=options,
+        user=request.user,
+        manager=manager_of(request.header("user-agent")),
+    )
+
+
+class Connecting:
+    """The stage for requests to exec, attach, portforward and proxy: their bodies belong to the
+    backend, and any form is accepted.
+    """
+
+    def __init__(self, names: Names, gateway: Gateway) -> None:
+        self._names = names
+        self._gateway = gateway
+
+    def __call__(self, request: HttpRequest) -> Outcome:
+        """The answer to such a request."""
+        return self._connect(request) if request.target.connects else None
+
+    async def _connect(self, request: HttpRequest) -> Response:
+        exchange, target = request.exchange, request.target
+        given = {**request.options, connect.PATH: target.path, connect.QUERY: exchange.query}
+        given.pop(connect.UPGRADE, None)
+        if STREAMED in exchange.extensions or is_upgrade(exchange.headers.pairs):
+            given[connect.UPGRADE] = "true"
+        reply, _ = await self._gateway.call(request_of(request, given))
+        request.audited.reply(reply, target.resource)
+        if reply.code == HTTPStatus.MOVED_PERMANENTLY:
+            query = f"?{exchange.query}" if exchange.query else ""
+            return Response(reply.code, b"", [("Location", f"{exchange.path}/{query}"), COMMON])
+        form = negotiation.error_form(self._names, request.header("accept"), request.indents)
+        view = View(self._names, target.resource, form, request.begun_us)
+        return response_of(rendering.prepare(view, reply)())
+
+
+class Serving:
+    """The stage that waits for the reply of the API server."""
+
+    def __init__(self, names: Names, gateway: Gateway) -> None:
+        self._media = names.media_json
+        self._gateway = gateway
+
+    async def __call__(self, request: HttpRequest) -> None:
+        """Notes reply and watch."""
+        options, target = request.options, request.target
+        sent = request_of(request, options)
+        if request.body is not None:
+            sent.body = request.body
+        sent.content_type = request.header("content-type") or self._media
+        sent.repeated = request.repeated
+        limit_s = REQUEST_TIMEOUT_S if target.verb == "watch" else seconds_of(options)
+        request.reply, request.watch = await self._gateway.call(sent, limit_s)
+        request.audited.reply(request.reply, target.resource)

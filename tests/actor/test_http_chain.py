@@ -1,0 +1,61 @@
+"""The chain of stages of a running cluster, without a socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from sim.app.cluster import Cluster
+from sim.kernel import NEVER_US
+from sim.wire.exchange import OPENED, PEER, Exchange, Response
+from sim.wire.http.chain.front import Front
+from tests.actor.test_http import MAPS, front_of
+
+
+@asynccontextmanager
+async def fronted() -> AsyncIterator[tuple[Cluster, Front]]:
+    async with Cluster(naming="kubernetes") as cluster:
+        cluster.kernel.set_rate(0)
+        cluster.kernel.set_goal(NEVER_US)
+        yield cluster, front_of(cluster)
+
+
+def exchange_of(method: str, target: str, body: bytes = b"", *more: tuple[bytes, bytes]) -> Exchange:
+    path, _, query = target.partition("?")
+    scope = {
+        "method": method,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [(b"authorization", b"Bearer root"), *more],
+        "extensions": {PEER: None, OPENED: []},
+    }
+    exchange = Exchange(scope)
+    exchange.body.take(body, False)
+    return exchange
+
+
+async def asked(front: Front, method: str, target: str, body: bytes = b"") -> Response:
+    return await front.answer(exchange_of(method, target, body))
+
+
+async def test_request_from_outside_is_authorized_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with fronted() as (cluster, front):
+        judged: list[str] = []
+        authorization = cluster.authorization
+        authorize, refusal = authorization._chain.authorize, authorization.refusal
+
+        def noted(name: str, judge: Any) -> Any:
+            def called(subject: Any, *more: Any) -> Any:
+                if getattr(subject, "user", subject).name == "admin":
+                    judged.append(name)
+                return judge(subject, *more)
+
+            return called
+
+        monkeypatch.setattr(authorization._chain, "authorize", noted("chain", authorize))
+        monkeypatch.setattr(authorization, "refusal", noted("replica", refusal))
+        made = await asked(front, "POST", MAPS, b'{"metadata":{"name":"a"}}')
+        assert (made.code, judged) == (201, ["chain"])
