@@ -29,7 +29,7 @@ DEPTH_MAX = 64
 Path_ = tuple[str | int, ...]
 _SCALARS = {"tag:yaml.org,2002:" + kind for kind in ("null", "bool", "int", "float", "str", "timestamp")}
 _PART = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|\.?([^.\[]+)")
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ def parse_documents(text: str, shown: str) -> Iterator[Document]:
     if holds_too_many(text, VALUES_MAX):
         raise InputError(f"holds more than {VALUES_MAX} values", shown, "split it into several files")
     try:
-        for root in yaml.compose_all(text, Loader=_LOADER):
+        for root in yaml.compose_all(text, Loader=LOADER):
             if root is not None:
                 document = Document(shown, None)
                 builder = _Builder(document)
@@ -126,7 +126,7 @@ def _quote_before(text: str, error: yaml.MarkedYAMLError) -> Any:
     mark = error.problem_mark
     found = None
     try:
-        for token in yaml.scan(text, Loader=_LOADER):
+        for token in yaml.scan(text, Loader=LOADER):
             if mark is not None and token.start_mark.line > mark.line:
                 break
             several = token.start_mark.line < token.end_mark.line
@@ -149,7 +149,7 @@ class _Builder:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.count = 0
-        self.scalars = _LOADER("")
+        self.scalars = LOADER("")
         self.problems = Problems()
 
     def build(self, node: Any, path: Path_, depth: int) -> Any:

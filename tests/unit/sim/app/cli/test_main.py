@@ -283,9 +283,18 @@ def test_list_reports_bad_files_and_continues(tiny: Path, capsys: pytest.Capture
     assert main(["list", str(tiny.parent)]) == 2
     said = capsys.readouterr()
     assert said.out.split() == [str(tiny)] and "bad.yaml:2:1: is not valid YAML" in said.err
-    flags = "{nodes: [{count: 1, flags: {max-pod: 3}}]}"
-    (tiny.parent / "bad.yaml").write_text(TINY.replace("{nodes: [{count: 1}]}", flags))
+    (tiny.parent / "bad.yaml").write_text(TINY.replace("metadata: {name: tiny}", "metadata: {name: [tiny]}"))
     assert main(["list", str(tiny.parent)]) == 2
+    assert "bad.yaml:3:18: expected text, got a list" in capsys.readouterr().err
+
+
+def test_list_reads_the_head_of_a_file_only(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rest = "{nodes: [{count: 1, flags: {max-pod: 3}}]}"
+    text = TINY.replace("{nodes: [{count: 1}]}", rest).replace("{name: tiny}", "{name: tiny, description: Two}")
+    tiny.write_text(text)
+    assert main(["list", str(tiny.parent)]) == 0
+    assert capsys.readouterr().out == f"{tiny}  Two\n"
+    assert main(["validate", str(tiny)]) == 2
     assert "unknown option max-pod (did you mean 'max-pods'?)" in capsys.readouterr().err
 
 
