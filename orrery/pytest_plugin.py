@@ -19,13 +19,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial, wraps
 from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from sim.dataclass import dataclass
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager

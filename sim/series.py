@@ -6,7 +6,9 @@ point the value is 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from sim.dataclass import dataclass
 
 Point = tuple[int, int]  # an instant, and the value from then on
 

@@ -12,9 +12,10 @@ not matter.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import ceil, exp, floor, inf, log10, pi, sqrt, tan
 from statistics import NormalDist
+
+from sim.dataclass import dataclass
 
 QUANTILES = (0.50, 0.90, 0.99)
 CONFIDENCE = 0.95

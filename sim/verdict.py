@@ -7,10 +7,10 @@ measures 5m39.54s, one within [300s, 360s] measures 339.54s.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
+from sim.dataclass import dataclass
 from sim.units import HOUR, MINUTE, MS, SECOND
 
 Unit = Literal["m", "s", "ms"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from actors.apiserver.audit import Auditor
 from actors.apiserver.caches.watch_caches import Caches
 from actors.apiserver.fairness import Seats
@@ -16,6 +14,7 @@ from actors.apiserver.lifecycle.storage_without_leader import CacheLife
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.surroundings import Surroundings
 from sim.api.scheme.scheme import Scheme
+from sim.dataclass import dataclass
 from sim.kernel import Context
 from sim.units import Virtual
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sim.api.admission.configuration import Configuration
 from sim.api.admission.plugins.pods.default_tolerations import Defaults
 from sim.api.audit.settings import AuditSettings
 from sim.api.auth.abac import Policy
 from sim.api.auth.webhook_authorizer import WebhookSettings
 from sim.api.schema.resource import Resource
+from sim.dataclass import dataclass
 from sim.options.apiserver.server import ReplicaFlags
 
 UPSTREAM, PLAIN = Defaults(), Configuration()

@@ -8,7 +8,7 @@ Holds: they are the same for every incarnation of the server.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from actors.apiserver.aggregation.aggregator import Backends, NoBackends
 from actors.apiserver.webhooks import Ask, unreachable
@@ -16,6 +16,7 @@ from sim.api.audit.sink import AuditSink
 from sim.api.kinds.core.component_status import Probed
 from sim.api.types import Obj, Reply, UserInfo
 from sim.api.verbs.call import Call, Identities
+from sim.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

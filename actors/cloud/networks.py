@@ -10,10 +10,10 @@ Differs  load balancers carry no traffic.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from ipaddress import IPv4Network
 
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.options.cloud import ADDRESSES
 
 NAME_MAX = 32

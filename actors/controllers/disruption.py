@@ -15,7 +15,6 @@ Differs  the recheck queue is a delayed add of the budget's key; a stale Disrupt
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from actors.controllers.shared.pod_owners import (
     LABEL_INDEX,
@@ -33,6 +32,7 @@ from sim.api.objects import condition_of, controller_of, is_deleting, is_ready, 
 from sim.api.selectors import from_selector
 from sim.api.types import Obj
 from sim.client.cache.derived import Digests
+from sim.dataclass import dataclass
 from sim.units import SECOND, format_time, parse_time
 
 RESOURCE = "poddisruptionbudgets"

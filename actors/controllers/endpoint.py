@@ -21,7 +21,6 @@ Quirk    the current Endpoints object is read from the informer, and an update o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -45,6 +44,7 @@ from actors.controllers.shared.pod_owners import is_terminating_refusal
 from actors.controllers.shared.shell import Env, run_workers
 from sim.api.objects import is_ready, key_of, revision_of
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 
 if TYPE_CHECKING:
     from sim.ident import Names

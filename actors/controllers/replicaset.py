@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any
 
@@ -49,6 +48,7 @@ from sim.api.objects import (
 )
 from sim.api.selectors import from_selector
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.options.features.gates import enabled
 from sim.units import MS, SECOND, format_time, parse_time
 

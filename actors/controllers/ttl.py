@@ -11,11 +11,10 @@ Differs  an event of a node with the right value queues no key.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from actors.controllers.shared.shell import Env, run_workers
 from sim.api.types import Obj
 from sim.client import Heartbeats
+from sim.dataclass import dataclass
 
 CLIENT = "ttl-controller"
 WORKERS = 5

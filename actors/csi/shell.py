@@ -13,12 +13,12 @@ Differs  the sidecars of a driver are one process, each with a client and a rate
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.client import Client, EventRecorder, Informers, ItemExponential, WorkQueue
 from sim.client.queue import Sync, spawn_workers
+from sim.dataclass import dataclass
 from sim.ident import Names
 from sim.kernel import Context
 from sim.options.storage_drivers import Operation, StorageDriver, StorageDrivers

@@ -10,13 +10,13 @@ Differs  images are taken to run as a user other than root.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 from sim.api.memo import IdentityMemo
 from sim.api.scheduling import qos_class
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.units import quantity_milli, quantity_value
 
 RestartPolicy = Literal["Always", "OnFailure", "Never"]

@@ -13,7 +13,6 @@ Differs  apply creates a missing object and otherwise replaces spec, data and la
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,6 +23,7 @@ from sim.api.scheme.scheme import Scheme
 from sim.api.types import INTERNAL_SERVER_ERROR, TOO_MANY_REQUESTS, Reply
 from sim.client import Client
 from sim.client.client import Propagation
+from sim.dataclass import dataclass
 from sim.ident import Names
 from sim.kernel import Context, Kernel
 from sim.kernel.streams import Drawn

@@ -11,7 +11,6 @@ Holds: at most `FLYING_MAX` requests are in flight, further ones are dropped and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import log
 from random import Random
 from typing import Any
@@ -20,6 +19,7 @@ from sim.api.schema.resource import Resource
 from sim.api.scheme.scheme import Scheme
 from sim.api.types import Reply
 from sim.client import Client
+from sim.dataclass import dataclass
 from sim.kernel import Context
 
 Obj = Mapping[str, Any]

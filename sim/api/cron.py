@@ -17,9 +17,9 @@ Differs  zones are Python's `zoneinfo`, with the tables of the machine; without 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
+from sim.dataclass import dataclass
 from sim.remembered import cached
 from sim.units import SECOND, not_whole, parse_duration_us, parse_whole
 

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from sim.api.schema.json_text import go_quote
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.remembered import cached
 from sim.units import parse_whole
 

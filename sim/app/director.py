@@ -13,13 +13,14 @@ Holds: the draws of a step (time, choice, targets, duration) come from a stream 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import log
 from random import Random
 from typing import Any, TypeVar
 
 from sim.app.parts.ports import BuiltCluster
 from sim.check import Observer, Trigger, World
+from sim.dataclass import dataclass
 from sim.faults.shared.kinds import Undo
 from sim.faults.shared.ledger import AspectName, Ledger
 from sim.kernel.causes import caused_by, without_cause

@@ -17,7 +17,7 @@ Differs  a sample is of the instant of the query, not of the last scrape (15 s a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from actors.controllers.shared.metrics_api import Metric, Sample, Value, none_returned, not_fetched
 from actors.node.node import Node
@@ -26,6 +26,7 @@ from actors.node.runtime.forecast import memory_of
 from sim.api.objects import is_ready
 from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.faults.surroundings.metric import TellMetric, group_kind
 from sim.kernel import Kernel
 from sim.units import SECOND, quantity_milli

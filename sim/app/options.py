@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from sim.api.scheme.scheme import Scheme
 from sim.api.validation.metadata import labels
 from sim.app.audit.settings import read_settings
 from sim.app.receivers import read_receiver
+from sim.dataclass import dataclass
 from sim.errors import InputError, Problems, suggestion
 from sim.files import read_text
 from sim.ident import NAMES, Names

@@ -10,13 +10,13 @@ Holds: what is unknown (loads that create objects, patches, labels and names tha
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
 from sim.api.scheme.scheme import Scheme
 from sim.check import Condition, Matter, misplaced, texts_of
+from sim.dataclass import dataclass
 from sim.errors import suggestion
 from sim.ident import NAMES
 from sim.scenario.actions.apply import ApplyObjects

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -18,6 +18,7 @@ from sim.app.possible import Possible, zones_of
 from sim.app.process.garbage import no_collection
 from sim.check import Checker, Condition, Expectation, Matter, Mistakes, Verdict, World, build, parse_matter
 from sim.check.availability import AvailablePods
+from sim.dataclass import dataclass
 from sim.errors import InputError, Problems
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, Comparison, Operation, Trace

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from sim.api.objects import is_deleting, is_ready
 from sim.api.store import Change
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.series import Series
 
 

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
@@ -33,6 +32,7 @@ from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.check.predicate import Test, has_part, parse_predicates
 from sim.check.world import World
+from sim.dataclass import dataclass
 from sim.errors import suggestion
 from sim.ident import NAMES, Names
 

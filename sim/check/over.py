@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import comb, inf, isfinite
 from typing import Any
 
+from sim.dataclass import dataclass
 from sim.statistics import finite, ks_test, quantile
 from sim.units import SECOND, parse_duration_us
 from sim.verdict import Unit, shown_us, unit_of

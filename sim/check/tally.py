@@ -11,7 +11,6 @@ as much as all objects of its resource.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from msgspec import UNSET
@@ -19,6 +18,7 @@ from msgspec import UNSET
 from sim.api.store import Change, Item
 from sim.check.condition import Condition, Select, check_resource, check_where, parse_condition, selector
 from sim.check.world import World
+from sim.dataclass import dataclass
 from sim.ident import Names
 
 

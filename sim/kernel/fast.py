@@ -18,7 +18,9 @@ four rules:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
+
+from sim.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import hashlib
 import random
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from sim.dataclass import dataclass
 from sim.kernel.dice import MASK
 
 # A `Sparing` stream prepares a quarter of the number of earlier draws, at least AHEAD_MIN; above

@@ -13,9 +13,9 @@ Differs  without both options the process uses every API server in turn, where u
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from sim.dataclass import dataclass
 from sim.options.base import at_least, document, integer, number, option, string
 from sim.options.client_config import configured_server, host_of
 

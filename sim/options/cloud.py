@@ -10,10 +10,10 @@ Differs  there is no provider but the simulated one; its configuration is a mapp
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
 
+from sim.dataclass import dataclass
 from sim.options.base import duration, integer, option, string
 
 CLOUD, EXTERNAL = "orrery", "external"

@@ -7,8 +7,8 @@ Mirrors  kubernetes v1.25 component-base/config/options/leaderelectionconfig.go,
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from sim.dataclass import dataclass
 from sim.options.base import boolean, duration, one_of, option, string
 from sim.options.serving import ServerFlags
 from sim.units import SECOND

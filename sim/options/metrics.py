@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from sim.dataclass import dataclass
 from sim.options.base import mapping, option, string, strings
 
 PREVIOUS_MINOR = "1.24"

@@ -14,9 +14,9 @@ Differs  configuration fields are options (the file itself is not read); profile
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 
+from sim.dataclass import dataclass
 from sim.options.base import (
     duration,
     integer,

@@ -12,11 +12,11 @@ Differs  of what the server serves only its health is asked for, by the API serv
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from ipaddress import ip_address
 from typing import Any
 
+from sim.dataclass import dataclass
 from sim.options.base import document, integer, option, string, strings, within
 from sim.options.client_config import configured_server
 from sim.options.metrics import MetricsFlags

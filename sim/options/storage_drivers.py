@@ -22,9 +22,9 @@ Differs  staging and publishing are one call.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from sim.dataclass import dataclass
 from sim.units import MS, SECOND
 
 Operation = Literal["provision", "delete", "attach", "detach", "mount", "unmount", "expand", "node-expand"]

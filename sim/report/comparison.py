@@ -10,10 +10,10 @@ no picture, and everything else is shown.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from sim.dataclass import dataclass
 from sim.report.charts.run import run_chart
 from sim.report.html import chain_table
 from sim.report.page import page, table

@@ -10,8 +10,8 @@ those of the last change of the first object at fault.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from sim.dataclass import dataclass
 from sim.kernel import Record
 from sim.report.story import Book, Line, about, clock, names, notable, shown
 from sim.verdict import Verdict

@@ -7,12 +7,12 @@ It is outside of the simulation like the checker: it sees commits and influences
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from sim.api.objects import condition_status
 from sim.api.store import Change
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.ident import NAMES, Names
 from sim.report.workloads import shown_state, workload_of
 from sim.series import Series

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import msgspec
 from sim.api.scheme.scheme import Scheme
 from sim.api.selectors import SelectorError, parse_labels
 from sim.api.validation.metadata import labels
+from sim.dataclass import dataclass
 from sim.errors import InputError, Problems, each_error
 from sim.ident import NAMES
 from sim.options.base import boolean, mapping, raw_option

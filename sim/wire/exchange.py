@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import trio
 
+from sim.dataclass import dataclass
 from sim.wire.patience import within
 
 BODY_MAX = 3 * 1024 * 1024  # server.Config.MaxRequestBodyBytes

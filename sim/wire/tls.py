@@ -12,7 +12,6 @@ Differs  a client certificate of an unknown authority ends the handshake (upstre
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -23,6 +22,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from sim.dataclass import dataclass
 
 VALID = timedelta(days=365)  # kubeadm: CertificateValidity
 _BACKDATED = timedelta(hours=1)  # clients with clocks a little behind

@@ -74,3 +74,15 @@ def test_each_folder_of_unit_tests_mirrors_a_folder_of_the_sources() -> None:
     unit = ROOT / "tests" / "unit"
     folders = sorted({path.parent.relative_to(unit) for path in unit.rglob("test_*.py")})
     assert [str(folder) for folder in folders if not (ROOT / folder).is_dir()] == []
+
+
+def test_dataclasses_are_those_that_are_cheap_to_define() -> None:
+    """Not where a class has InitVar, which only the standard library's decorator takes."""
+    imports = {
+        path
+        for path in product_files()
+        for node in nodes(path)
+        if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
+        if "dataclass" in [alias.name for alias in node.names]
+    }
+    assert imports == {"sim/dataclass.py", "sim/kernel/network.py"}

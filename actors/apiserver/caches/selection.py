@@ -10,7 +10,6 @@ Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{get,watch}.go,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from sim.api import selectors
 from sim.api.refusals import bad_request
@@ -18,6 +17,7 @@ from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.api.verbs import list as verbs_list
 from sim.api.verbs.call import Call
+from sim.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ Mirrors  kubernetes v1.25 pkg/controller/volume/attachdetach: reconciler/reconci
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from actors.controllers.attachdetach.state import Attached, Pair, Wanted, World, multi_attach_text, shares
@@ -25,6 +24,7 @@ from sim.api.kinds.common.volumes.names import csi_volume_name
 from sim.api.kinds.common.volumes.translation import translated
 from sim.api.objects import is_ready, name_of, phase_of, status_of, uid_of
 from sim.api.types import Obj, Reply
+from sim.dataclass import dataclass
 from sim.ident import Names
 from sim.units import MINUTE, MS
 

@@ -12,9 +12,10 @@ Differs  pairs are in the order in which they became open; upstream's order is t
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 
 Pair = tuple[str, str]
 """The unique name of a volume, and a node."""

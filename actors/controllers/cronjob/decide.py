@@ -15,7 +15,6 @@ Differs  the controller's own time zone is UTC. With uneven schedules the comput
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -23,6 +22,7 @@ from actors.controllers.job.decide import ended
 from sim.api.cron import Schedule, ScheduleError, zone_of
 from sim.api.objects import spec_of, status_of
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.units import MS, SECOND, parse_time
 
 LATE_US = 100 * MS  # nextScheduleDelta

@@ -13,8 +13,6 @@ Differs  the skew metric is not kept; a run that a terminating namespace rejects
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from actors.controllers.cronjob import decide
 from actors.controllers.job.decide import ended
 from actors.controllers.shared.metering import observe
@@ -23,6 +21,7 @@ from actors.controllers.shared.shell import Env
 from sim.api.cron import Schedule, ScheduleError, parse_schedule, zone_of
 from sim.api.objects import controller_of, is_deleting, key_of, spec_of, status_of, uid_of
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.kernel.causes import caused_by, without_cause
 from sim.options.features.gates import TIME_ZONE, enabled
 from sim.units import SECOND, format_time, parse_time

@@ -14,7 +14,7 @@ Differs  upstream processes nodes in map order.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from actors.controllers.shared.pod_owners import int_or_percent, is_available, pod_from_template
@@ -32,6 +32,7 @@ from sim.api.scheduling import (
     with_toleration,
 )
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.units import parse_whole
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ Differs  no known deviation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actors.controllers.shared.pod_owners import int_or_percent
 from actors.controllers.shared.pod_template_hash import pod_template_hash
 from sim.api.objects import annotations_of, condition_of, replicas_of
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.units import SECOND, format_time, parse_time, parse_whole
 
 if TYPE_CHECKING:

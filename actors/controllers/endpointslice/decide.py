@@ -14,7 +14,7 @@ Differs  endpoints are packed in the order of their pods' arrival, and slices ar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from actors.controllers.endpointslice.topology_hints import Counts, Shares, hinted, unhinted, without_hints
@@ -31,6 +31,7 @@ from actors.controllers.shared.endpoint_pods import (
 )
 from sim.api.objects import is_deleting, is_ready, key_of
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 
 if TYPE_CHECKING:
     from sim.ident import Names

@@ -13,7 +13,7 @@ Mirrors  kubernetes v1.25 pkg/controller/endpointslice and endpointslicemirrorin
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from actors.controllers.endpointslice.decide import Changes, SliceTracker
 from actors.controllers.shared.metering import count
@@ -22,6 +22,7 @@ from actors.controllers.shared.shell import Env
 from sim.api.objects import key_of
 from sim.api.types import Obj
 from sim.client import Client, ItemExponential, MaxOf, SharedBucket, WorkQueue
+from sim.dataclass import dataclass
 from sim.units import SECOND
 
 RESOURCE = "endpointslices"

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from sim.api.types import Obj
 from sim.client.client import Propagation
+from sim.dataclass import dataclass
 from sim.ident import Names
 
 ABSENT_MAX = 500  # size of the absent owner cache

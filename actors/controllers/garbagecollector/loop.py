@@ -18,7 +18,7 @@ Differs  the graph is an index by owner on the informers, not a copy of them; an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from actors.controllers.garbagecollector.decide import (
@@ -45,6 +45,7 @@ from sim.api.objects import key_of, split_key
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj, Reply
 from sim.client import unmoved
+from sim.dataclass import dataclass
 from sim.units import SECOND
 
 if TYPE_CHECKING:

@@ -16,12 +16,13 @@ Differs  no known deviation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 
 from actors.controllers.shared.metrics_api import Sample
 from sim.api.objects import condition_of, is_deleting, is_ready, phase_of
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.units import SECOND, parse_time, quantity_milli
 
 SCALE_UP_FACTOR, SCALE_UP_MIN = 2, 4  # scaleUpLimitFactor, scaleUpLimitMinimum

@@ -12,7 +12,7 @@ Differs  no known deviation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from actors.controllers.horizontalpodautoscaler import decide
@@ -25,6 +25,7 @@ from sim.api.selectors import SelectorError, parse_labels
 from sim.api.types import Obj, Reply
 from sim.client.queue import WorkQueue
 from sim.client.rest.limiter import ItemExponential
+from sim.dataclass import dataclass
 from sim.units import format_time
 
 CLIENT = "horizontal-pod-autoscaler"

@@ -12,12 +12,12 @@ Quirk    upstream stores autoscalers in version v1, in which an object or extern
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from actors.controllers.horizontalpodautoscaler import decide
 from actors.controllers.shared.metrics_api import Metric, Metrics, none_returned
 from sim.api.selectors import from_selector
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.units import format_quantity_milli, quantity_milli
 
 

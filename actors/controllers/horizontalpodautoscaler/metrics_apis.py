@@ -12,7 +12,6 @@ Mirrors  kubernetes v1.25 pkg/controller/podautoscaler/metrics/client.go; k8s.io
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from actors.controllers.shared.metrics_api import (
@@ -30,6 +29,7 @@ from sim.api.scheme.scheme import Scheme
 from sim.api.selectors import format_selector
 from sim.api.types import Obj, Reply, Request, Verb
 from sim.client import Client
+from sim.dataclass import dataclass
 from sim.units import SECOND, parse_duration_us, parse_time, quantity_milli
 
 CUSTOM_WINDOW_US = 60 * SECOND  # metricServerDefaultMetricWindow

@@ -15,13 +15,13 @@ Differs  ties in the order of removal are resolved by name (upstream: unspecifie
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from actors.controllers.job.failure_policy import verdict
 from actors.controllers.shared.pod_owners import ready_since_us
 from sim.api.objects import is_deleting, is_ready, is_terminal, phase_of, spec_of, status_of, uid_of
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.ident import Names
 from sim.units import SECOND, format_time, parse_time, parse_whole
 

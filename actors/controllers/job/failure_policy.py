@@ -8,9 +8,8 @@ Mirrors  kubernetes v1.25 pkg/controller/job/pod_failure_policy.go.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ Mirrors  kubernetes v1.25.10 pkg/controller/job/job_controller.go (syncJob, mana
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from actors.controllers.job import decide
@@ -23,6 +23,7 @@ from actors.controllers.shared.steps import Event, Requeue, T, Update
 from sim.api.objects import is_active, is_deleting, is_ready, status_of, uid_of
 from sim.api.types import Obj, Reply
 from sim.client.events.recorder import EventKind
+from sim.dataclass import dataclass
 from sim.units import format_time
 
 PREFIX = "job_controller_"

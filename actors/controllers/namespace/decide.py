@@ -10,12 +10,13 @@ Mirrors  kubernetes v1.25 pkg/controller/namespace/deletion/{namespaced_resource
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sim.api.aggregation.availability import is_available
 from sim.api.aggregation.delegation import delegated_of, discovery_failure
 from sim.api.objects import is_terminal
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.units import SECOND, parse_time
 
 FINALIZER_ESTIMATE_S = 15  # finalizerEstimateSeconds

@@ -16,7 +16,6 @@ Differs  the reservation of a node that is deleted before its patch is given up,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from actors.controllers.nodeipam.cidr_sets import CidrSet, Network, NoneLeft, OutOfRange, overlap
@@ -24,6 +23,7 @@ from actors.controllers.shared.metering import count, observe
 from actors.controllers.shared.shell import Env
 from sim.api.types import Obj, Reply
 from sim.client import Client, EventRecorder, Heartbeats
+from sim.dataclass import dataclass
 from sim.options.controllers.networks import network
 
 WORKERS = 30  # cidrUpdateWorkers

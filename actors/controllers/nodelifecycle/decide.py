@@ -19,11 +19,11 @@ Quirk:   a status heartbeat clears the lease observed before, so that the next p
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sim.api.objects import condition_of
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.ident import Names
 from sim.units import MS
 

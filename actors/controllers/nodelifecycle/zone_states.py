@@ -20,9 +20,10 @@ Quirk:   a limiter that never accepts reports a rate of 1, so that with an evict
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
+from sim.dataclass import dataclass
 from sim.options.controllers.manager import ControllerManagerOptions
 from sim.units import SECOND
 

@@ -7,13 +7,13 @@ Mirrors  kubernetes v1.25 pkg/controller/volume/persistentvolume/pv_controller.g
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from actors.controllers.persistentvolume_binder import decide
 from actors.controllers.shared import steps
 from actors.controllers.shared.steps import Answer, SyncFailed, T, Update
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.ident import Names
 from sim.options.controllers.manager import ControllerManagerOptions
 

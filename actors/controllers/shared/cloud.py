@@ -12,11 +12,11 @@ Differs  the process gets the cloud as an argument; zones are not offered.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 
 # The services of a cloud, each of which can fail or be slow alone.
 INSTANCES, LOAD_BALANCERS, ROUTES = "instances", "load-balancers", "routes"

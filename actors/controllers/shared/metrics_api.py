@@ -12,11 +12,11 @@ Differs  the process gets the simulated metrics server as an argument; the API s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from sim.api.selectors import LabelSelector
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.ident import Names
 
 RESOURCE, CUSTOM, EXTERNAL = "metrics", "custom.metrics", "external.metrics"

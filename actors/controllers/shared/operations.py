@@ -10,8 +10,8 @@ Mirrors  kubernetes v1.25 pkg/util/goroutinemap (goroutinemap.go, exponentialbac
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
+from sim.dataclass import dataclass
 from sim.kernel import Context
 from sim.units import MS, SECOND
 

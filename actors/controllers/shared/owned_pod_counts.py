@@ -11,13 +11,14 @@ Holds: an update that changes none of the counts costs a few lookups; the counts
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from actors.controllers.shared.pod_owners import ready_changed, route_by_controller
 from sim.api.memo import IdentityMemo
 from sim.api.objects import controller_of, is_active, is_ready
 from sim.api.types import Obj
 from sim.client import Informer
+from sim.dataclass import dataclass
 
 Labels = tuple[tuple[str, str], ...]
 _NO_LABELS: dict[str, str] = {}

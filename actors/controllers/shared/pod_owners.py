@@ -19,13 +19,13 @@ Differs  an update that changes nothing an owner decides by (node, addresses, co
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.controllers.shared.shell import Expectations, controller_ref, in_parallel, slow_start
 from sim.api.objects import condition_of, controller_of, is_deleting, is_ready, key_of
 from sim.api.selectors import LabelSelector, from_selector
 from sim.api.types import Obj, Reply
+from sim.dataclass import dataclass
 from sim.units import SECOND, parse_time, parse_whole
 
 if TYPE_CHECKING:

@@ -19,13 +19,14 @@ Differs  expectations expire by the process's own clock, not by the wall clock; 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from sim.api.auth.web_tokens import Sign, digest_token
 from sim.api.objects import controller_of
 from sim.api.types import Obj, Reply
 from sim.client.queue import Sync, spawn_workers
+from sim.dataclass import dataclass
 from sim.units import MINUTE, MS
 
 if TYPE_CHECKING:

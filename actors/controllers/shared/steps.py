@@ -12,11 +12,11 @@ Holds: an action is carried out before the next one is decided; the end of a pro
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, assert_never
 
 from sim.api.types import Obj, Reply
 from sim.client.events.recorder import EventKind
+from sim.dataclass import dataclass
 
 if TYPE_CHECKING:
     from sim.client import Client, EventRecorder, WorkQueue

@@ -13,10 +13,10 @@ Differs  volumes of claims come before the template's own, in the order of the c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from sim.api.objects import replicas_of
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 
 
 def claims_of(owner: Obj, ordinal: int) -> list[tuple[str, Obj]]:

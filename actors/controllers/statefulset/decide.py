@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ from actors.controllers.shared.revisions import make_revision
 from actors.controllers.statefulset.claims import Retention, storage_matches, with_storage
 from sim.api.objects import is_deleting, is_ready, phase_of, replicas_of
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 
 if TYPE_CHECKING:
     from sim.ident import Names

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from sys import intern
 
@@ -24,6 +23,7 @@ from actors.node.runtime.profile import NodeSpec
 from actors.node.thresholds import threshold_value
 from sim.api.kinds.common.resources import is_extended
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.ident import Names
 from sim.options.cloud import provider_id
 from sim.options.node.agent import NodeAgentOptions

@@ -11,13 +11,14 @@ Differs  a change of a container's spec is recognized by its image: the API allo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from actors.node.pod_spec import RestartPolicy, restart_policy, should_restart
 from actors.node.pod_work import Override
 from actors.node.runtime.containers import Container, PodRuntime
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 
 
 class RequestedEnd(NamedTuple):

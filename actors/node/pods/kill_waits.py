@@ -11,10 +11,10 @@ Mirrors  pkg/kubelet/pod_workers.go: killPodNow (v1.25).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from actors.node.pod_work import FINISHED, TERMINATED, Override
 from actors.node.runtime.ports import Agent, NodePod
+from sim.dataclass import dataclass
 from sim.units import SECOND
 
 WAIT_MIN_US = 10 * SECOND  # pod_workers.go: killPodNow, minTimeout

@@ -11,7 +11,7 @@ Differs  termination messages come from the runtime model, not from a file in th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import assert_never
 
@@ -21,6 +21,7 @@ from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.image_store.names import image_id
 from sim.api.objects import TERMINAL
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.units import SECOND, format_time
 
 LOST_MESSAGE = (

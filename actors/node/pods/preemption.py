@@ -16,7 +16,6 @@ Differs  the agent continues its other work in between.  Then the resources are 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from actors.node.pod_spec import Requests, is_critical, pod_qos, requests_of
@@ -26,6 +25,7 @@ from actors.node.runtime.ports import Agent, NodePod
 from sim.api.scheduling import BEST_EFFORT, BURSTABLE, GUARANTEED
 from sim.api.store import Item
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 
 QOS = (BEST_EFFORT, BURSTABLE, GUARANTEED)  # in the order in which they are ended
 REASON, MESSAGE = "Preempting", "Preempted in order to admit critical pod"

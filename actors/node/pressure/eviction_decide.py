@@ -17,10 +17,11 @@ Differs  where upstream's order is random there is a fixed one: thresholds in th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from actors.node.thresholds import threshold_value
+from sim.dataclass import dataclass
 from sim.options.node.agent import NodeAgentOptions
 from sim.units import (
     BINARY_SI,

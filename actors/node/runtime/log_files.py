@@ -12,8 +12,9 @@ Differs  a compressed file has a tenth of the size, with any contents; compressi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from sim.dataclass import dataclass
 from sim.units import SECOND
 
 COMPRESSION = 10  # of repetitive text; gzip's ratio lies between 1 and about 1000

@@ -11,7 +11,7 @@ Differs  upstream runs real programs; here a container's behaviour is a value, c
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from actors.node.runtime.commands import AT_ONCE_US, commanded
@@ -19,6 +19,7 @@ from actors.node.runtime.missing_images import MISSING_IMAGES, pull_error
 from actors.node.runtime.programs import on_term, words_of
 from sim.api.kinds.common.volumes.binding import claim_name
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.units import MS, SECOND
 
 

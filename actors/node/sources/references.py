@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
 
 from actors.node.pod_spec import root_problem
 from actors.node.pod_work import WAIT
 from actors.node.runtime.ports import Agent, NodePod
 from actors.node.sources.mount_paths import environment, expands_paths, path_problem
 from sim.api.types import NOT_FOUND, Obj, Reply
+from sim.dataclass import dataclass
 from sim.units import MS, SECOND
 
 Problem = tuple[str, str]  # volume ("" for a variable), and what is wrong with it

@@ -14,13 +14,13 @@ Differs  volumes of drivers that are neither CSI nor moved to CSI (NFS, iSCSI an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from sim.api.kinds.common.volumes.binding import foreign_claim_problem, reaches, volume_mode
 from sim.api.kinds.common.volumes.names import csi_volume_name
 from sim.api.kinds.common.volumes.translation import translated
 from sim.api.objects import is_deleting, phase_of
 from sim.api.types import Obj, Reply
+from sim.dataclass import dataclass
 from sim.ident import Names
 
 # In-tree disks are mounted by the CSI drivers that have replaced their own: driver, handle's field.

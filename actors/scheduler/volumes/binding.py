@@ -14,7 +14,6 @@ Mirrors  kubernetes v1.25 pkg/scheduler/framework/plugins/volumebinding/binder.g
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from actors.scheduler.volumes.pod_volumes import Choice
 from actors.scheduler.volumes.storage import CLAIMS, VOLUMES, Storage
@@ -22,6 +21,7 @@ from sim.api.kinds.common.volumes.binding import is_fully_bound, reaches, reserv
 from sim.api.objects import annotations_of, key_of, labels_of, name_of, revision_of, split_key, with_metadata
 from sim.api.types import Obj, Reply
 from sim.client import Client, Informer
+from sim.dataclass import dataclass
 from sim.kernel import Context
 from sim.units import SECOND
 

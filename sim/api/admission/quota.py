@@ -14,7 +14,6 @@ Mirrors  kubernetes v1.25 apiserver pkg/quota/v1/{resources.go,generic/evaluator
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,6 +21,7 @@ import msgspec
 from sim.api.schema.quota_use import ALWAYS_US, ONE, ONLY_COUNTED, Amount, Amounts, QuotaUse, add, amounts_of
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.ident import Names
 from sim.units import DECIMAL_SI, format_quantity_nano
 

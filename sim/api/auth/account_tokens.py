@@ -17,7 +17,6 @@ from __future__ import annotations
 import hmac
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,6 +25,7 @@ from sim.api.auth.authenticator import Accepted, Outcome, Rejected, intersection
 from sim.api.auth.web_tokens import parse_token, text_of
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj, UserInfo
+from sim.dataclass import dataclass
 from sim.ident import Names
 from sim.units import SECOND, parse_time
 

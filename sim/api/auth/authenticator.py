@@ -16,11 +16,11 @@ Differs  nothing is cached: a success of upstream's is repeated for 10 s, so tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from sim.api.auth.websocket_tokens import websocket_token
 from sim.api.types import UserInfo
+from sim.dataclass import dataclass
 from sim.ident import Names
 
 INVALID_TOKEN = "invalid bearer token"

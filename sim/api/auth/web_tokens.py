@@ -15,13 +15,13 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 
 SIGNATURE_BYTES = 256  # RS256 with a key of 2048 bits
 TOKEN_MAX = 64 * 1024  # characters: more than the headers of a request may have

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from hashlib import sha256
 from itertools import count
@@ -32,6 +32,7 @@ from sim.api.schema.field_schemas import SchemaNode
 from sim.api.schema.resource import CUSTOM, CUSTOM_WITH_STATUS, Resource, Subresource
 from sim.api.store import Change, Managed
 from sim.api.types import Json, Obj
+from sim.dataclass import dataclass
 
 # In upstream's order of discovery, which differs from that of other kinds.
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")

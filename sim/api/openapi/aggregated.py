@@ -13,7 +13,7 @@ Differs  of two servers with a document of version 3 at one path, this server an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -27,6 +27,7 @@ from sim.api.openapi.operations import newer
 from sim.api.openapi.order import in_order
 from sim.api.openapi.schemas import V2, V3
 from sim.api.scheme.scheme import Scheme
+from sim.dataclass import dataclass
 
 Body = dict[str, Any]
 

@@ -11,12 +11,13 @@ Mirrors  kubernetes v1.25 pkg/registry/*/*/{strategy,storage}.go: what upstream 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from sim.api.schema.quota_use import ONLY_COUNTED, QuotaUse
 from sim.api.store import Answer, Op
 from sim.api.types import Obj, UserInfo
+from sim.dataclass import dataclass
 from sim.ident import Names
 
 NOTHING: Obj = {}

@@ -10,10 +10,10 @@ Mirrors  kubernetes v1.25 apiserver pkg/quota/v1/{interfaces,resources}.go,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.ident import Names
 from sim.units import DECIMAL_SI, NANO, format_quantity_nano, quantity_nano, quantity_style
 

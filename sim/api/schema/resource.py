@@ -10,11 +10,11 @@ Mirrors  apimachinery v1.25 pkg/apis/meta/v1/types.go (APIResource),
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from sim.api.schema.field_schemas import SchemaNode, schema_of_kind
 from sim.api.schema.kind import FormMaker, Kind, Lifecycle
+from sim.dataclass import dataclass
 
 # `Resource.rule` of custom resources, without and with /status; no plural has a space.
 CUSTOM, CUSTOM_WITH_STATUS = "custom resources", "custom resources with status"

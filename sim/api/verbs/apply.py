@@ -17,7 +17,7 @@ Differs  a create by apply needs no permission to create, as there are no roles;
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 import msgspec
@@ -48,6 +48,7 @@ from sim.api.verbs.single import (
     update_object,
 )
 from sim.api.verbs.versions import versions_of
+from sim.dataclass import dataclass
 
 
 def is_apply(call: Call) -> bool:

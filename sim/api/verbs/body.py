@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -25,6 +25,7 @@ from sim.api.status import invalid
 from sim.api.types import Json, Obj
 from sim.api.verbs import custom_body
 from sim.api.verbs.call import Call
+from sim.dataclass import dataclass
 from sim.ident import Names
 
 

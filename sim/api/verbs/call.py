@@ -14,7 +14,7 @@ Differs  the size of an object is the length of its JSON text without managedFie
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
@@ -37,6 +37,7 @@ from sim.api.status import error_group, invalid
 from sim.api.store import Answer, Get, Item, Op, Pause, Unavailable
 from sim.api.types import Json, Obj, Reply, Request, UserInfo
 from sim.api.validation.errors import UNSUPPORTED, FieldError
+from sim.dataclass import dataclass
 from sim.ident import Names
 from sim.options.features.gates import SERVER_SIDE_APPLY, is_on
 from sim.units import SECOND, format_time, not_unsigned, parse_unsigned

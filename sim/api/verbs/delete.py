@@ -17,7 +17,7 @@ Differs  the namespace controller deletes the events of a deleted namespace with
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 
@@ -31,6 +31,7 @@ from sim.api.store import Delete, Get, Item, Put
 from sim.api.types import NOT_FOUND, Json, Obj, Reply, Request
 from sim.api.validation.errors import Errors, invalid, unsupported
 from sim.api.verbs.call import Call, any_of, approved_by_hooks, found, is_true, written
+from sim.dataclass import dataclass
 from sim.units import SECOND, format_time, not_whole, parse_time, parse_whole
 
 

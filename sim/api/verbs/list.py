@@ -18,7 +18,6 @@ import json
 import posixpath
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from sim.api import selectors, status
@@ -29,6 +28,7 @@ from sim.api.schema.json_text import parse
 from sim.api.store import Compacted, FutureRevision, Item, Page, Range, Unavailable
 from sim.api.types import Obj, Reply
 from sim.api.verbs.call import Call, unavailable
+from sim.dataclass import dataclass
 from sim.ident import CONTINUE_TOKEN_VERSION
 from sim.options.features.gates import REMAINING_COUNT
 from sim.units import go_quote, not_unsigned, not_whole, parse_unsigned, parse_whole

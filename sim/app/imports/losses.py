@@ -18,13 +18,13 @@ Mirrors  kubernetes pkg/controller/disruption/disruption.go: getExpectedPodCount
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from sim.api.selectors import from_selector
 from sim.app.imports.made import controller_of
 from sim.app.imports.parts import Imported, Value
 from sim.app.imports.references import UPSTREAM
+from sim.dataclass import dataclass
 from sim.errors import InputError, suggestion
 from sim.units import MINUTE, SECOND, format_duration
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sim.app.imports.parts import Value
+from sim.dataclass import dataclass
 from sim.ident import NAMES
 from sim.units import quantity_milli, quantity_value
 

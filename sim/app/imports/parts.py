@@ -5,10 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import yaml
+
+from sim.dataclass import dataclass
 
 Value = dict[str, Any]
 START = "2m"

@@ -6,13 +6,13 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from sim.app.inspect.traces import as_json, bad, records, row
 from sim.app.process.printed import json_line, visible
+from sim.dataclass import dataclass
 from sim.kernel import Decoder, Record, TraceError
 from sim.report.story import Line, shown, tell, who
 

@@ -10,12 +10,13 @@ to it only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from sim.api.objects import condition_status, is_ready
 from sim.api.store import Change
 from sim.app.process.printed import table_lines
+from sim.dataclass import dataclass
 from sim.ident import Names
 from sim.report.workloads import pod_state
 from sim.units import SECOND, format_duration

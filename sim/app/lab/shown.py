@@ -6,11 +6,11 @@ Each value is plain text in a terminal and HTML in a notebook.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sim.dataclass import dataclass
 from sim.files import write_text
 from sim.report.charts.chart import Chart, in_notebook
 from sim.report.page import fragment, page, table

@@ -19,7 +19,6 @@ from __future__ import annotations
 from base64 import b64decode
 from binascii import Error as BadBase64
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
@@ -31,6 +30,7 @@ from sim.api.aggregation.delegation import is_discovery
 from sim.api.dialing import refused
 from sim.api.types import Json, Obj, UserInfo
 from sim.app.parts.services import Services
+from sim.dataclass import dataclass
 from sim.errors import InputError
 from sim.kernel import Kernel, OutsideAnswer, OutsideRequest
 from sim.kernel.outside import failed

@@ -30,7 +30,6 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from binascii import Error as BadBase64
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -44,6 +43,7 @@ from sim.api.store import Question
 from sim.api.types import Json, Obj
 from sim.app.parts.rest_answers import read_answer
 from sim.app.parts.services import Services
+from sim.dataclass import dataclass
 from sim.errors import InputError
 from sim.faults.shared.ledger import Ledger
 from sim.faults.surroundings.webhook import DENY, DOWN, SLOW, TARGET_PREFIX

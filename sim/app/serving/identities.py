@@ -16,7 +16,6 @@ Differs  The server's own authority and its administrator's token are accepted i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -53,6 +52,7 @@ from sim.api.types import UserInfo
 from sim.app.cluster import Cluster
 from sim.app.receivers import read_receiver
 from sim.app.serving.remote import Issuer, Remote, Webhook
+from sim.dataclass import dataclass
 from sim.errors import InputError
 from sim.files import read_bounded, read_text
 from sim.ident import Names

@@ -18,7 +18,6 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -29,6 +28,7 @@ from sim.api.auth.authenticators import oidc, token_webhook
 from sim.api.auth.authenticators.oidc import FETCH_AGAIN_US, IssuerKeys
 from sim.api.auth.authenticators.token_webhook import WebhookTokens, review_of
 from sim.api.auth.keys import VerifyingKey, read_key_set
+from sim.dataclass import dataclass
 from sim.kernel import OutsideRequest
 from sim.wire.outside.calls import Exchanger, Receiver
 from sim.wire.patience import within

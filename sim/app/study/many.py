@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +32,7 @@ from sim.app.study.sweep import Axis, Sweep, jobs_of_points, points_of, sweep_of
 from sim.app.study.sweep_report import quantity_chart, sweep_body, write_sweep
 from sim.app.study.terminal import followed, progress
 from sim.app.study.values import columns, value_rows, write_values
+from sim.dataclass import dataclass
 from sim.errors import InputError, suggestion_or_all
 from sim.files import check_output, write_text
 from sim.report.charts.chart import Chart, in_notebook, stacked

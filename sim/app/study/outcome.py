@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gc
 import pickle
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from hashlib import sha256
 from importlib import import_module
@@ -25,6 +25,7 @@ import outcome
 import trio
 
 from sim.app.run import Result, run_plan
+from sim.dataclass import dataclass
 from sim.scenario.plan.plan import Plan
 
 Key = NewType("Key", str)

@@ -8,7 +8,6 @@ judged, if its bounds hold.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sim.app.run import expectations_of
@@ -17,6 +16,7 @@ from sim.check import Judgement, judge
 from sim.check.build import MEASURED
 from sim.check.expect import Expectation, Within
 from sim.check.over import Like
+from sim.dataclass import dataclass
 from sim.scenario.plan.plan import Plan
 from sim.statistics import Summary, summarize
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from sim.app.audit.outputs import refuse_many
 from sim.app.options import check_options
 from sim.app.study.outcome import Job, Outcome
 from sim.app.study.summary import Quantity, Study, jobs_of, study_of
+from sim.dataclass import dataclass
 from sim.errors import InputError
 from sim.scenario.compile import compile_plan, load
 from sim.scenario.plan.plan import Plan

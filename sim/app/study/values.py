@@ -13,7 +13,6 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from sim.app.study.outcome import Measured
 from sim.app.study.summary import TIMED, Study
 from sim.app.study.sweep import Sweep
 from sim.check.build import MEASURED
+from sim.dataclass import dataclass
 from sim.files import write_text
 
 FIRST = ("seed",)

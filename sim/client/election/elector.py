@@ -23,7 +23,6 @@ Differs  the leader's work ends before it releases its lease (upstream continues
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +48,7 @@ from sim.client.election.states import (
     Round,
     Then,
 )
+from sim.dataclass import dataclass
 from sim.kernel import NEVER_US, Context, Future
 from sim.kernel.network import Purpose
 from sim.options.election import ElectionFlags

@@ -6,10 +6,10 @@ Mirrors  client-go v1.25 tools/leaderelection/leaderelection.go, resourcelock/in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.units import format_micro_time
 
 SECONDS = len("2006-01-02T15:04:05")  # length of a timestamp up to whole seconds

@@ -5,12 +5,13 @@ try, a pause.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
 from sim.api.store import Item
 from sim.api.types import Obj
+from sim.dataclass import dataclass
 from sim.kernel import Timer
 from sim.transitions import Transitions
 

@@ -5,11 +5,11 @@ A new way for a node to fail is a line in `WAYS`, a value of `how`, and a line o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from sim.dataclass import dataclass
 from sim.faults.shared.context import Context, delay_of, in_a_cloud
 from sim.faults.shared.kinds import Ends, Fault, Imposed, Stage
 from sim.faults.shared.ledger import Aspect, AspectName, Ledger

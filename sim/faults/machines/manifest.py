@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from sim.dataclass import dataclass
 from sim.errors import suggestion
 from sim.faults.shared.context import Context
 from sim.faults.shared.kinds import Action, Fault, Stage

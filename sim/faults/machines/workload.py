@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from msgspec import UNSET, Meta, UnsetType
 
+from sim.dataclass import dataclass
 from sim.faults.shared.context import Context
 from sim.faults.shared.kinds import Ends, Fault, Imposed, Stage
 from sim.faults.shared.ledger import Aspect, Ledger

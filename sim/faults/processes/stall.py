@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from sim.dataclass import dataclass
 from sim.faults.shared.context import Context
 from sim.faults.shared.kinds import Ends, Fault
 from sim.faults.shared.ledger import AspectName

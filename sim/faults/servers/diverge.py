@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from sim.dataclass import dataclass
 from sim.faults.shared.context import Context
 from sim.faults.shared.kinds import Ends, Fault, Imposed, Stage
 from sim.faults.shared.ledger import END_OF, Aspect, Ledger

@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from enum import Enum
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
+from sim.dataclass import dataclass
 from sim.faults.shared.cluster import Target
 from sim.faults.shared.ledger import Aspect, AspectName, Ledger
 from sim.faults.shared.parameters import Strict

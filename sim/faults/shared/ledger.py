@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from sim.dataclass import dataclass
 from sim.faults.shared.cluster import Target
 
 # The respects in which a node, a process or a service can be faulty.

@@ -6,9 +6,9 @@ Several faults use these aspects: a power loss, a reboot and a crash all end a p
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from sim.dataclass import dataclass
 from sim.faults.shared.kinds import Imposed, Stage
 from sim.faults.shared.ledger import Aspect, AspectName, Ledger
 from sim.kernel.actor import PROCESS

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from sim.dataclass import dataclass
 from sim.errors import suggestion
 from sim.faults.shared.context import Context
 from sim.faults.shared.kinds import Ends, Fault, Imposed, Stage

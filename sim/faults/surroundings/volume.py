@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from sim.dataclass import dataclass
 from sim.faults.shared.context import Context
 from sim.faults.shared.kinds import Ends, Fault, Imposed, Stage, Undo
 from sim.faults.shared.parameters import Nodes, Strict

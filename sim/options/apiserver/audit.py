@@ -12,9 +12,9 @@ Differs  a policy without a backend, and a backend without a policy, are refused
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from sim.dataclass import dataclass
 from sim.errors import InputError
 from sim.ident import Names
 from sim.options.base import (

@@ -16,9 +16,9 @@ Differs  files are read by a cluster that is served; in a run without clients fr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from sim.dataclass import dataclass
 from sim.options.base import (
     boolean,
     duration,

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Network
 
+from sim.dataclass import dataclass
 from sim.errors import InputError
 from sim.ident import NAMES, Names
 from sim.options.apiserver.audit import AuditFlags, check_audit

@@ -13,10 +13,10 @@ Differs  a configuration that would be ignored (without enable-leader-migration)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from sim.dataclass import dataclass
 from sim.options.base import boolean, document, option
 from sim.options.election import ElectionFlags
 

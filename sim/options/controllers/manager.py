@@ -17,10 +17,10 @@ Differs  use-service-account-credentials is true by default, as kubeadm sets it:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from sim.dataclass import dataclass
 from sim.options.base import (
     at_least,
     boolean,

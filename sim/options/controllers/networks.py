@@ -14,10 +14,10 @@ Differs  what upstream finds at the start of the controller, and ends the proces
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
+from sim.dataclass import dataclass
 from sim.options.base import boolean, duration, integer, more_than, one_of, option, string, within
 from sim.options.controllers.leader_migration import LeaderMigrationFlags
 

@@ -8,9 +8,9 @@ Mirrors  kubernetes v1.25 cmd/kube-controller-manager/app/options/{attachdetachc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from sim.dataclass import dataclass
 from sim.options.base import boolean, document, duration, integer, more_than, option
 from sim.options.controllers.networks import NodeNetworkFlags
 from sim.units import SECOND

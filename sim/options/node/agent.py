@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
 
+from sim.dataclass import dataclass
 from sim.ident import TAINT_EFFECTS
 from sim.options.base import (
     at_least,

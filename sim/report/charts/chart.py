@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sim.dataclass import dataclass
 from sim.errors import InputError
 from sim.files import replaced, write_text
 from sim.report.charts.scripts import packed_scripts

@@ -7,9 +7,10 @@ a unit the values are counts: a bar then reaches half a count to either side of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count as powers
 
+from sim.dataclass import dataclass
 from sim.report.charts.chart import Chart, Spec
 from sim.report.palette import GOOD, LOST, MEASURED, PLAIN
 from sim.statistics import Histogram, Summary, histogram, plain

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from sim.dataclass import dataclass
 from sim.report.charts.chart import Chart, Spec
 from sim.report.palette import SETTINGS
 from sim.statistics import finite, quantile

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
 from actors.users import ApplyAll
+from sim.dataclass import dataclass
 from sim.faults.shared.kinds import Action, Stage, StepKind
 from sim.faults.shared.parameters import Strict
 from sim.scenario.actions.context import UserContext

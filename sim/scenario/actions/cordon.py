@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from actors.users import Cordon as CordonCommand
+from sim.dataclass import dataclass
 from sim.faults.shared.context import Context
 from sim.faults.shared.kinds import Action, Ends, Stage, StepKind, Undo
 from sim.faults.shared.parameters import NodesField, Strict

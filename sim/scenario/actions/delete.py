@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
 from actors.users import DeleteAll
 from sim.client.client import Propagation
+from sim.dataclass import dataclass
 from sim.faults.shared.kinds import Action, Stage, StepKind
 from sim.faults.shared.parameters import Strict
 from sim.faults.shared.picks import PickObjects, checked_pick, drawn

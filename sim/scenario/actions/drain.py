@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
 from actors.users import Drain as DrainCommand
+from sim.dataclass import dataclass
 from sim.faults.shared.context import Context
 from sim.faults.shared.kinds import Action, Stage, StepKind
 from sim.faults.shared.parameters import NodesField, Strict

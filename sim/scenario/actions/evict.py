@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
 from actors.users import EvictAll
+from sim.dataclass import dataclass
 from sim.faults.shared.kinds import Action, Stage, StepKind
 from sim.faults.shared.parameters import Strict
 from sim.faults.shared.picks import PickObjects, checked_pick, drawn

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from actors.users import LoadSpec
+from sim.dataclass import dataclass
 from sim.faults.shared.kinds import Action, Ends, Stage, StepKind, Undo
 from sim.faults.shared.parameters import Count, Strict
 from sim.scenario.actions.context import UserContext, check_object

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from msgspec import Meta
 
 from actors.users import ScaleTo
+from sim.dataclass import dataclass
 from sim.faults.shared.kinds import Action, Stage, StepKind
 from sim.faults.shared.parameters import Count, Strict
 from sim.scenario.actions.context import UserContext, check_object

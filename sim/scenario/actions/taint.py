@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
 from actors.users import Taint as TaintCommand
 from sim.api.kinds.common.taints import taint_errors
+from sim.dataclass import dataclass
 from sim.errors import suggestion_or_all
 from sim.faults.shared.context import Context
 from sim.faults.shared.kinds import Action, Ends, Stage, StepKind, Undo

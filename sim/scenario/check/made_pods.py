@@ -10,9 +10,9 @@ Holds: what is unknown (a scenario that makes no pods, labels that controllers a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from sim.dataclass import dataclass
 from sim.faults.machines.manifest import ChangeManifest
 from sim.faults.machines.workload import Behave
 from sim.scenario.actions.apply import ApplyObjects

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ from msgspec import UNSET
 from actors.node.runtime.profile import manifest_file
 from sim.api.schema.resource import Resource
 from sim.api.scheme.scheme import Scheme
+from sim.dataclass import dataclass
 from sim.errors import FollowUp, InputError, suggestion
 from sim.faults.shared.context import Key
 from sim.faults.shared.parameters import Amount, Nodes, OneOrMore

@@ -6,9 +6,10 @@ Durations are microseconds, node selections are names, and every step has its pl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from sim.dataclass import dataclass
 from sim.faults.shared.kinds import Action, Ends
 from sim.options.storage_drivers import StoragePlan
 from sim.scenario.schema.common import Matter

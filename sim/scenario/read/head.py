@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -16,11 +18,11 @@ API_VERSION, KIND = "orrery.dev/v1", "Scenario"
 def scenario_head(path: Path) -> dict[str, str] | None:
     """The scalar fields of `metadata` of a scenario; None if the file does not begin as one.
 
-    A file whose `spec` comes before its `metadata` counts as such.  What follows is not read: a
+    That includes a file in which `spec` precedes `metadata`.  What follows is not read: a
     file with errors in it has a head too.  Raises InputError for a file that cannot be read.
     """
     try:
-        events = yaml.parse(read_text(path), Loader=LOADER)
+        events: Iterator[Any] = yaml.parse(read_text(path), Loader=LOADER)
         begins = [next(events) for _ in range(3)]  # of the stream, the document and its mapping
         if not isinstance(begins[2], yaml.MappingStartEvent):
             return None

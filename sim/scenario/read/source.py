@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from sim.dataclass import dataclass
 from sim.errors import InputError, Problems
 from sim.files import read_text
 from sim.nesting import holds_too_many, nests_too_deep

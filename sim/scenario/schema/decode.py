@@ -12,12 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from msgspec import inspect
 
+from sim.dataclass import dataclass
 from sim.errors import InputError, Problems, suggestion, suggestion_or_all
 from sim.scenario.read.source import Document, Path_, parts_of
 from sim.scenario.schema import sections

@@ -7,7 +7,6 @@ Mirrors  kubernetes v1.25 apimachinery pkg/apis/meta/v1/validation (ValidateCrea
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
 from sim.api import status
 from sim.api.refusals import Refusal
@@ -18,6 +17,7 @@ from sim.api.validation.errors import FieldError
 from sim.api.verbs.call import is_true
 from sim.api.verbs.delete import delete_option_errors
 from sim.api.verbs.list import check_list_options
+from sim.dataclass import dataclass
 from sim.ident import Names
 from sim.options.features.gates import DRY_RUN, SERVER_SIDE_APPLY, is_on
 from sim.units import not_whole, parse_whole

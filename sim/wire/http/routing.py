@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
@@ -28,6 +27,7 @@ from sim.api.schema.resource import Resource
 from sim.api.scheme.scheme import Scheme
 from sim.api.selectors import name_in_selector
 from sim.api.types import Obj, Verb
+from sim.dataclass import dataclass
 
 METHOD_VERBS: Mapping[str, Verb] = {
     "POST": "create",

@@ -19,10 +19,10 @@ from __future__ import annotations
 import re
 import zlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import lru_cache
 
 from sim.api.schema.json_text import go_quote
+from sim.dataclass import dataclass
 
 HEAD_MAX = 64 * 1024
 LINE_MAX, TRAILER_MAX = 4096, 4096  # chunked.go: maxLineLength; the buffer of a connection

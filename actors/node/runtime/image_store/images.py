@@ -10,7 +10,6 @@ Mirrors  pkg/kubelet/images/image_manager.go: EnsureImageExists; puller.go: seri
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 
 from actors.node.backoff import Backoff
 from actors.node.pod_work import WAIT, Reason, Work
@@ -19,6 +18,7 @@ from actors.node.runtime.image_store.names import fault_of
 from actors.node.runtime.ports import Agent, NodePod
 from sim.api.types import Obj
 from sim.client.rest.limiter import TokenBucket
+from sim.dataclass import dataclass
 from sim.kernel.causes import caused_by
 from sim.units import format_duration
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sim.api import status
 from sim.api.admission.base import Attributes, Denial, View
@@ -53,6 +53,7 @@ from sim.api.types import Json, Obj
 from sim.api.validation.errors import invalid
 from sim.api.verbs.call import Call
 from sim.api.webhooks.reviews import BadReview, decoded_review
+from sim.dataclass import dataclass
 
 NO_SIDE_EFFECTS = ("None", "NoneOnDryRun")
 Run = Generator[Op, Answer, Obj | None]

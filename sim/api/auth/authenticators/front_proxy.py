@@ -11,12 +11,12 @@ Mirrors  kubernetes v1.25 apiserver pkg/authentication/request/headerrequest/req
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from urllib.parse import unquote
 
 from sim.api.auth.authenticator import Accepted, Credentials, Outcome, Rejected
 from sim.api.auth.authenticators.client_certificates import certificate_error
 from sim.api.types import UserInfo
+from sim.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

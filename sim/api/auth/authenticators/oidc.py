@@ -14,7 +14,7 @@ Differs  there are no distributed claims; times are those of the clock outside o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from sim.api.auth.authenticator import Accepted, Outcome, Pending, Rejected
@@ -22,6 +22,7 @@ from sim.api.auth.keys import VerifyingKey
 from sim.api.auth.web_tokens import WebToken, parse_token, text_of
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj, UserInfo
+from sim.dataclass import dataclass
 from sim.units import SECOND
 
 SOURCE = "oidc"

@@ -14,11 +14,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from ctypes import c_float
-from dataclasses import dataclass
 from functools import lru_cache
 
 from sim.api import status
 from sim.api.schema.resource import Resource
+from sim.dataclass import dataclass
 from sim.ident import Names
 from sim.wire.http.refused import Refused
 

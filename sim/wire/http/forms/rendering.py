@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial as partial_of
 from typing import Any
 
@@ -32,6 +32,7 @@ from sim.api.schema.resource import Resource
 from sim.api.schema.zero_values import zero_value
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, WatchEvent
+from sim.dataclass import dataclass
 from sim.ident import Names
 from sim.units import go_quote
 from sim.wire.http.forms import protobuf_encode

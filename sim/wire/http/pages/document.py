@@ -6,9 +6,10 @@ Mirrors  nothing upstream.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from sim.dataclass import dataclass
 from sim.wire.http.forms.rendering import TEXT
 
 NOT_FOUND = b"404 page not found\n"

@@ -15,7 +15,7 @@ Differs  properties are visited by name, where upstream's order is random.  A sc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sim.api.crd.definition_form import RULES, WITH_SCHEMAS, schemas_in
 from sim.api.go.printing import GoValue
@@ -35,6 +35,7 @@ from sim.api.kinds.apiextensions.custom_resource_definition.structure import (
 )
 from sim.api.types import Json, Obj
 from sim.api.validation.errors import Errors, FieldError, forbidden, invalid, required, unsupported
+from sim.dataclass import dataclass
 from sim.pauses import spent
 
 SCHEMA_US = 15  # of processor time, for one schema without those below

@@ -13,7 +13,7 @@ Differs  allocated values are read from the Services, not from a bitmap beside t
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
@@ -32,6 +32,7 @@ from sim.api.kinds.core.service.validation import cluster_ip_errors
 from sim.api.store import Answer, Item, Op, Page, Range, Unavailable
 from sim.api.types import Obj
 from sim.api.validation.errors import Errors, invalid
+from sim.dataclass import dataclass
 
 FAMILY = "IPv4"  # the cluster's only one
 

@@ -9,10 +9,11 @@ Mirrors  kubernetes v1.25 pkg/registry/core/service/storage/alloc.go (initNodePo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sim.api.kinds.core.service.refusal import ServiceRefusal
 from sim.api.types import Json, Obj
+from sim.dataclass import dataclass
 
 NODE_PORTS = range(30000, 32768)  # --service-node-port-range
 NEEDS_NODE_PORT = ("NodePort", "LoadBalancer")

@@ -290,7 +290,9 @@ def test_list_reports_bad_files_and_continues(tiny: Path, capsys: pytest.Capture
 
 def test_list_reads_the_head_of_a_file_only(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rest = "{nodes: [{count: 1, flags: {max-pod: 3}}]}"
-    text = TINY.replace("{nodes: [{count: 1}]}", rest).replace("{name: tiny}", "{name: tiny, description: Two}")
+    text = TINY.replace("{nodes: [{count: 1}]}", rest).replace(
+        "{name: tiny}", "{name: tiny, description: Two}"
+    )
     tiny.write_text(text)
     assert main(["list", str(tiny.parent)]) == 0
     assert capsys.readouterr().out == f"{tiny}  Two\n"
