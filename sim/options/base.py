@@ -22,7 +22,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from sim.errors import InputError, Problems, suggestion
@@ -267,19 +266,31 @@ def options_of(daemon: type[Any]) -> dict[str, Option]:
 def effects_of(daemon: type[Any]) -> dict[str, str]:
     """Option name to what the option acts on, of a daemon's options class and its bases."""
     rows = {
-        name: text for base in reversed(daemon.__mro__) for name, text in _effects().get(base.__name__, ())
+        name: row
+        for base in reversed(daemon.__mro__)
+        for name, row in _rows("effects.txt").get(base.__name__, ())
     }
     return rows | {spec.name: spec.effect for spec in options_of(daemon).values() if spec.effect}
 
 
+def refusals_of(daemon: str) -> dict[str, str]:
+    """The reason why an option, or a feature gate, has no effect in this program, by its name.
+
+    daemon: the name of an options class, or "gates"
+    """
+    return {name: reason for names, reason in _rows("refusals.txt").get(daemon, ()) for name in names.split()}
+
+
 @cache
-def _effects() -> Mapping[str, tuple[tuple[str, str], ...]]:
-    """The rows (option, effect) of `effects.txt` by the class that declares the options."""
-    sections = Path(__file__).with_name("effects.txt").read_text(encoding="utf-8").split("\n\n")[1:]
-    found = {}
-    for section in sections:
+def _rows(file: str) -> Mapping[str, list[tuple[str, str]]]:
+    """The rows `NAME: TEXT` of a file, by each of the words in the first line of their section."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for section in Path(__file__).with_name(file).read_text(encoding="utf-8").split("\n\n")[1:]:
         head, *rows = section.strip().splitlines()
-        found[head] = tuple((name, text) for name, _, text in (row.partition(": ") for row in rows))
+        for owner in head.split():
+            found.setdefault(owner, []).extend(
+                (name, row) for name, _, row in (each.partition(": ") for each in rows)
+            )
     return found
 
 
@@ -292,12 +303,10 @@ def parse(
     *,
     names: Names = NAMES["orch"],
     place: str = "",
-    known: Mapping[str, str] = MappingProxyType({}),
     places: Mapping[str, str] | None = None,
 ) -> Options:
     """The options of a daemon from option names (with or without `--`) to texts or YAML values.
 
-    known: the reason, by name, why an option of the specification has no effect in this program
     place, places: where the options come from, as a whole and per option, for errors
     """
     specs = options_of(daemon)
@@ -311,7 +320,8 @@ def parse(
         if name != raw_name and name in given:
             problems.add(InputError(f"option {name} is given twice", where, "leave one out"))
         elif field is None:
-            refused = {entry.format(short=names.short): reason for entry, reason in known.items()}
+            reasons = refusals_of(daemon.__name__)
+            refused = {entry.format(short=names.short): why for entry, why in reasons.items()}
             problems.add(_refusal(name, fields, refused, where))
         else:
             try:

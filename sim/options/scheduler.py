@@ -30,23 +30,7 @@ from sim.options.base import (
 from sim.options.client_flags import ClientFlags
 from sim.options.election import ElectionFlags
 from sim.options.features.gates import OF_SPREAD, OF_VOLUMES, POD_DISRUPTION, feature_gates
-from sim.options.refusals import CLIENT, HELP, LOG_OPTIONS, LOGS, PROFILE, SERVER, SERVER_OPTIONS, refusals
 from sim.options.serving import ServerFlags
-
-# Known upstream, and without effect in this program.
-WITHOUT_EFFECT = refusals(
-    {
-        HELP: "help version",
-        LOGS: LOG_OPTIONS,
-        CLIENT: "{short}-api-content-type authentication-{short}config",
-        PROFILE: "profiling contention-profiling",
-        SERVER: f"{SERVER_OPTIONS} write-config-to",
-        "deprecated upstream, replaced by leader-elect-resource-name and leader-elect-resource-namespace": """
-            lock-object-name lock-object-namespace
-        """,
-        "a scenario configures the scheduler by its options": "config",
-    }
-)
 
 
 def _named(value: str) -> str | None:
@@ -86,4 +70,4 @@ class SchedulerOptions(ClientFlags, ElectionFlags):
         self.check_server()
 
 
-parse_scheduler = partial(parse, SchedulerOptions, known=WITHOUT_EFFECT)
+parse_scheduler = partial(parse, SchedulerOptions)

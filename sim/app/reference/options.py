@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from sim.ident import Names
-from sim.options import scheduler
-from sim.options.apiserver import server as api_server
-from sim.options.base import Option, duration, effects_of, options_of
-from sim.options.controllers import manager as controller_manager
+from sim.options.apiserver.server import ApiServerFlags
+from sim.options.base import Option, duration, effects_of, options_of, refusals_of
+from sim.options.controllers.manager import ControllerManagerOptions
 from sim.options.features.gates import FEATURE_GATES, SPECIAL, built_gates
 from sim.options.features.table import GATES
-from sim.options.node import refusals as node_agent_refusals
 from sim.options.node.agent import NodeAgentOptions
+from sim.options.scheduler import SchedulerOptions
 from sim.units import format_duration
 
 
@@ -44,37 +43,29 @@ class GateRow(NamedTuple):
     effect: bool
 
 
-class _Daemon(NamedTuple):
-    options: type[Any]
-    refused: Mapping[str, str]
-
-
-_DAEMONS: Mapping[str, _Daemon] = {
-    "apiserver": _Daemon(api_server.ApiServerFlags, api_server.WITHOUT_EFFECT),
-    "controller-manager": _Daemon(
-        controller_manager.ControllerManagerOptions, controller_manager.WITHOUT_EFFECT
-    ),
-    "scheduler": _Daemon(scheduler.SchedulerOptions, scheduler.WITHOUT_EFFECT),
-    "node-agent": _Daemon(NodeAgentOptions, node_agent_refusals.WITHOUT_EFFECT),
+_DAEMONS: Mapping[str, type[Any]] = {
+    "apiserver": ApiServerFlags,
+    "controller-manager": ControllerManagerOptions,
+    "scheduler": SchedulerOptions,
+    "node-agent": NodeAgentOptions,
 }
 DAEMONS = tuple(_DAEMONS)
 
 
 def option_rows(daemon: str, names: Names) -> list[OptionRow]:
     """The options of a daemon by name, those with an effect first."""
-    found = _DAEMONS[daemon]
-    effects = effects_of(found.options)
-    declared = options_of(found.options).values()
+    options = _DAEMONS[daemon]
+    effects = effects_of(options)
+    declared = options_of(options).values()
     rows = [OptionRow(each.spelled(names), _default(each, names), effects[each.name]) for each in declared]
-    refused = [OptionRow(_spelled(name, names), "", "", why) for name, why in found.refused.items()]
+    reasons = refusals_of(options.__name__)
+    refused = [OptionRow(_spelled(name, names), "", "", why) for name, why in reasons.items()]
     return [*sorted(rows), *sorted(refused)]
 
 
 def gate_rows(daemon: str) -> list[GateRow]:
     """All feature gates by name, which each daemon takes; effect: in this one."""
-    (declared,) = (
-        each for each in options_of(_DAEMONS[daemon].options).values() if each.name == FEATURE_GATES
-    )
+    (declared,) = (each for each in options_of(_DAEMONS[daemon]).values() if each.name == FEATURE_GATES)
     acted_on = {*built_gates(declared.effect), *SPECIAL}
     return [GateRow(name, *gate, name in acted_on) for name, gate in GATES.items()]
 

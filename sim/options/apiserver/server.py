@@ -45,39 +45,8 @@ from sim.options.base import (
 )
 from sim.options.features.gates import NO_PRIVILEGED, OF_API_SERVER, enabled, feature_gates, of_api_server
 from sim.options.metrics import MetricsFlags
-from sim.options.refusals import FRONT, HELP, LOG_OPTIONS, LOGS, PROFILE, refusals
 from sim.units import MS
 
-# Known upstream, and without effect in this program (the frequent ones: others are called unknown).
-WITHOUT_EFFECT = refusals(
-    {
-        HELP: "help version",
-        LOGS: LOG_OPTIONS,
-        FRONT: """
-            advertise-address bind-address cert-dir external-hostname
-            secure-port tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file
-            tls-sni-cert-key max-connection-bytes-per-sec permit-address-sharing permit-port-sharing
-        """,
-        "the storage is simulated, and keeps objects in memory": """
-            encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile etcd-prefix etcd-servers
-            storage-backend storage-media-type default-watch-cache-size etcd-servers-overrides
-            etcd-count-metric-poll-period etcd-db-metric-poll-interval etcd-healthcheck-timeout
-            etcd-readycheck-timeout lease-reuse-duration-seconds
-        """,
-        "agents are reached inside the simulation": """
-            {short}let-client-certificate {short}let-client-key {short}let-preferred-address-types
-            {short}let-certificate-authority {short}let-timeout egress-selector-config-file
-        """,
-        PROFILE: "contention-profiling",
-        "v1.25 reads it, and nothing uses it": "master-service-namespace cloud-config cloud-provider",
-        "deprecated upstream, replaced by enable-admission-plugins": "admission-control",
-        "a simulated API server has no such part": """
-            apiserver-count audit-webhook-batch-initial-backoff delete-collection-workers
-            enable-aggregator-routing aggregator-reject-forwarding-redirect tracing-config-file
-            endpoint-reconciler-type
-        """,
-    }
-)
 WEBHOOK = "Webhook"
 MODES = ("AlwaysAllow", "AlwaysDeny", "ABAC", WEBHOOK, "RBAC", "Node")
 WEBHOOK_FILE = "authorization-webhook-config-file"
@@ -242,7 +211,7 @@ def parse_api_server(
     """The options from names (with or without `--`) to texts or YAML values; InputError names the
     place.
     """
-    flags = parse(ApiServerFlags, given, names=names, place=place, known=WITHOUT_EFFECT, places=places)
+    flags = parse(ApiServerFlags, given, names=names, place=place, places=places)
     check_audit(flags, given, names, place, places)
     _check_policy_file(flags, places or {}, place)
     if flags.watch_cache_sizes and not flags.watch_cache:

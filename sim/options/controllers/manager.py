@@ -3,7 +3,7 @@
 Turns `--name value` pairs into `ControllerManagerOptions`, by `parse_controller_manager`.
 
 Holds: every option of the specification is either a field here, with the effect it has, or listed
-in `WITHOUT_EFFECT` and refused.
+in `refusals.txt` and refused.
 
 Mirrors  spec/controller-manager.md and kubernetes v1.25 cmd/kube-controller-manager/app/options.
 Differs  use-service-account-credentials is true by default, as kubeadm sets it: upstream's
@@ -61,7 +61,6 @@ from sim.options.features.gates import (
     enabled,
     feature_gates,
 )
-from sim.options.refusals import CLIENT, HELP, LOGS, PROFILE, SERVER, SERVER_OPTIONS, refusals
 from sim.options.serving import ServerFlags
 from sim.units import MS
 
@@ -318,18 +317,4 @@ class ControllerManagerOptions(ClientFlags, VolumeFlags):
             yield "configure-cloud-routes", "true", self.configure_cloud_routes
 
 
-WITHOUT_EFFECT = refusals(
-    {
-        HELP: "help version",
-        LOGS: "v vmodule logging-format log-flush-frequency",
-        CLIENT: "{short}-api-content-type authentication-kubeconfig",
-        SERVER: SERVER_OPTIONS,
-        PROFILE: "profiling contention-profiling",
-        "a simulated machine holds no drivers of FlexVolumes": "flex-volume-plugin-dir",
-        "volume drivers here open no connections": "volume-host-allow-local-loopback volume-host-cidr-denylist",
-        "images are pulled without credentials": "cloud-container-registry-config",
-    }
-)
-
-
-parse_controller_manager = partial(parse, ControllerManagerOptions, known=WITHOUT_EFFECT)
+parse_controller_manager = partial(parse, ControllerManagerOptions)

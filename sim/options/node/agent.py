@@ -3,7 +3,7 @@
 Turns `--name value` pairs into `NodeAgentOptions`, by `parse_node_agent`.
 
 Holds: every option of the specification is either a field here, with the effect it has, or listed
-in `WITHOUT_EFFECT` and refused.
+in `refusals.txt` and refused.
 
 Mirrors  spec/node-agent.md; kubernetes v1.25 cmd/kubelet/app/options and
          pkg/kubelet/apis/config/v1beta1/defaults.go.
@@ -41,7 +41,6 @@ from sim.options.base import (
 from sim.options.cloud import cloud_provider
 from sim.options.features.gates import GRPC_PROBES, READ_WRITE_ONCE_POD, enabled, feature_gates
 from sim.options.node.addresses import node_can_have, node_ips
-from sim.options.node.refusals import WITHOUT_EFFECT
 from sim.units import SECOND, quantity_nano, quantity_value
 
 DEFAULT_EVICTION_HARD = (
@@ -376,4 +375,4 @@ class NodeAgentOptions:
         return groups if any(grace_us for _, grace_us in groups) else ()
 
 
-parse_node_agent = partial(parse, NodeAgentOptions, known=WITHOUT_EFFECT)
+parse_node_agent = partial(parse, NodeAgentOptions)

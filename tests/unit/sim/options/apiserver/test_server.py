@@ -7,8 +7,8 @@ import pytest
 
 from sim.app.options import api_server_options, check_options
 from sim.errors import InputError
-from sim.options.apiserver.server import WITHOUT_EFFECT, parse_api_server
-from sim.options.refusals import LOG_OPTIONS
+from sim.options.apiserver.server import parse_api_server
+from sim.options.base import refusals_of
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 
@@ -109,11 +109,10 @@ def test_each_refused_option_has_a_reason_in_the_list_of_deviations() -> None:
     table = text.partition("\nOptions of the API server that are refused")[2].partition("\n#")[0]
     cells = re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)
     named = {name for cell in cells for name in re.split(r",? ", cell)}
-    # These stand together in the table.
-    together = LOG_OPTIONS.split()
+    # Options of logs stand together in the table.
     missing = [
         name
-        for name in WITHOUT_EFFECT
-        if name not in named and name not in together and not name.startswith(("tls-", "{short}"))
+        for name, reason in refusals_of("ApiServerFlags").items()
+        if name not in named and "no log" not in reason and not name.startswith(("tls-", "{short}"))
     ]
     assert missing == []
