@@ -5,7 +5,7 @@ Mirrors  apimachinery v1.25 pkg/util/validation/field/errors.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -132,6 +132,21 @@ def one_of(field: str, value: Any, supported: Iterable[str], detail: str = "") -
     if not value:
         return [required(field, detail)]
     return [] if value in supported else [unsupported(field, value, supported)]
+
+
+def among(field: str, value: Any, supported: Iterable[str]) -> Errors:
+    """Errors of a value of a closed set; none if it is missing."""
+    return [] if value is None or value in supported else [unsupported(field, value, supported)]
+
+
+def checked(field: str, value: Any, rule: Callable[[Any], Iterable[str]]) -> Errors:
+    """Errors of a value by a rule about its form; none if it is missing."""
+    return [] if value is None else [invalid(field, value, problem) for problem in rule(value)]
+
+
+def named(field: str, value: Any, rule: Callable[[Any], Iterable[str]]) -> Errors:
+    """Errors of a required value by a rule about its form."""
+    return checked(field, value, rule) if value else [required(field)]
 
 
 def too_long(field: str, limit: int) -> FieldError:

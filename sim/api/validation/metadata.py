@@ -23,6 +23,7 @@ from sim.api.validation.errors import (
     AT_LEAST_ZERO,
     Errors,
     FieldError,
+    checked,
     forbidden,
     immutable,
     invalid,
@@ -72,7 +73,7 @@ def labels(value: Any, field: str) -> Errors:
 def _labels(value: Any, field: str) -> Errors:
     errors: Errors = []
     for key, item in value.items():
-        errors += [invalid(field, key, problem) for problem in text.qualified_name(key)]
+        errors += checked(field, key, text.qualified_name)
         errors += [invalid(field, item, problem) for problem in text.label_value(item or "")]
         if len(errors) > CAUSES_MAX:
             break
@@ -161,7 +162,7 @@ def core_finalizers(metadata: Obj) -> Errors:
 
 def core_finalizer(name: str, field: str) -> Errors:
     """Errors of one finalizer of a core kind."""
-    return [invalid(field, name, problem) for problem in text.qualified_name(name)] + _standard(name, field)
+    return checked(field, name, text.qualified_name) + _standard(name, field)
 
 
 def _standard(name: str, field: str) -> Errors:
@@ -300,7 +301,7 @@ def _requirement(expression: Obj, field: str) -> Errors:
             errors.append(forbidden(f"{field}.values", detail))
     else:
         errors.append(invalid(f"{field}.operator", operator, "not a valid selector operator"))
-    return errors + [invalid(f"{field}.key", key, problem) for problem in text.qualified_name(key)]
+    return errors + checked(f"{field}.key", key, text.qualified_name)
 
 
 def is_sound(selector: Any) -> bool:

@@ -21,7 +21,7 @@ from sim.api.objects import name_of
 from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, duplicate, invalid, required, unsupported
+from sim.api.validation.errors import Errors, checked, duplicate, invalid, required, unsupported
 from sim.api.validation.metadata import label_selector, object_meta
 from sim.ident import Names
 
@@ -172,7 +172,7 @@ def _version_errors(versions: list[str], needs_known: bool, at: str) -> Errors:
         if version in versions[:i]:
             errors.append(invalid(f"{at}[{i}]", version, "duplicate version"))
         else:
-            errors += [invalid(f"{at}[{i}]", version, problem) for problem in text.label_1035(version)]
+            errors += checked(f"{at}[{i}]", version, text.label_1035)
     if needs_known and not any(version in VERSIONS for version in versions):
         errors.append(invalid(at, versions, f"must include at least one of {', '.join(VERSIONS)}"))
     return errors

@@ -17,7 +17,7 @@ from sim.api.schema.json_text import go_quote
 from sim.api.schema.kind import STATUS, Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, invalid, required, unsupported
+from sim.api.validation.errors import Errors, checked, invalid, required, unsupported
 from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
@@ -99,9 +99,8 @@ def _validate_create(obj: Obj) -> Errors:
     errors = object_meta(obj["metadata"], False, name_rule, core=False)
     if not group and version != "v1":
         errors.append(required("spec.group", _NO_GROUP))
-    if group:
-        errors += [invalid("spec.group", group, problem) for problem in text.subdomain(group)]
-    errors += [invalid("spec.version", version, problem) for problem in text.label_1035(version)]
+    errors += checked("spec.group", group or None, text.subdomain)
+    errors += checked("spec.version", version, text.label_1035)
     for field, limit in (
         ("groupPriorityMinimum", GROUP_PRIORITY_MAX),
         ("versionPriority", VERSION_PRIORITY_MAX),

@@ -17,7 +17,7 @@ from sim.api.objects import name_of
 from sim.api.schema.kind import STATUS, Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, invalid, required
+from sim.api.validation.errors import Errors, checked, invalid, required
 from sim.api.validation.metadata import object_meta
 from sim.ident import Names
 
@@ -66,7 +66,7 @@ def _status_errors(obj: Obj) -> Errors:
 def _server_errors(server: Obj, at: str) -> Errors:
     ident, encoding = server.get("apiServerID", ""), server.get("encodingVersion", "")
     decodable = server.get("decodableVersions") or []
-    errors = [invalid(f"{at}.apiServerID", ident, problem) for problem in text.subdomain(ident)]
+    errors = checked(f"{at}.apiServerID", ident, text.subdomain)
     for where, version in (
         (f"{at}.encodingVersion", encoding),
         *((f"{at}.decodableVersions[{i}]", version) for i, version in enumerate(decodable)),
@@ -117,7 +117,7 @@ def _condition_errors(conditions: list[Obj]) -> Errors:
             detail = f"the type of the condition is not unique, it also appears in conditions[{seen[kind]}]"
             errors.append(invalid(f"{at}.type", kind, detail))
         seen[kind] = i
-        errors += [invalid(f"{at}.type", kind, problem) for problem in text.qualified_name(kind)]
+        errors += checked(f"{at}.type", kind, text.qualified_name)
         problems = text.qualified_name(condition.get("status", ""))
         errors += [invalid(f"{at}.status", kind, problem) for problem in problems]
         for field in ("reason", "message"):

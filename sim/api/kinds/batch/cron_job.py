@@ -22,7 +22,7 @@ from sim.api.schema.kind import NOTHING, STATUS, Cells, GatedField, Kind, Row
 from sim.api.selectors import format_selector
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, at_least_zero, invalid, required, unsupported
+from sim.api.validation.errors import Errors, at_least_zero, invalid, one_of, required, unsupported
 from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 from sim.options.features.gates import TIME_ZONE
@@ -74,10 +74,7 @@ def _spec_errors(spec: Obj, before: Obj = NOTHING) -> Errors:
     if zone is not None and zone != before.get("timeZone"):
         errors += _zone_errors(zone)
     policy = spec.get("concurrencyPolicy", "")
-    if not policy:
-        errors.append(required("spec.concurrencyPolicy"))
-    elif policy not in ("Allow", "Forbid", "Replace"):
-        errors.append(unsupported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace")))
+    errors += one_of("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace"))
     job = (spec.get("jobTemplate") or {}).get("spec") or {}
     errors += work_errors(job, "spec.jobTemplate.spec")
     if job.get("selector") is not None:

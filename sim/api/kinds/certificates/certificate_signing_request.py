@@ -25,7 +25,16 @@ from sim.api.schema.json_text import go_quote
 from sim.api.schema.kind import STATUS, Cells, Kind, Row, Strategy, Sub
 from sim.api.types import Obj, UserInfo
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, duplicate, forbidden, invalid, required, too_long, unsupported
+from sim.api.validation.errors import (
+    Errors,
+    duplicate,
+    forbidden,
+    invalid,
+    one_of,
+    required,
+    too_long,
+    unsupported,
+)
 from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import NAMES, Names
 from sim.units import SECOND, human_duration
@@ -260,10 +269,7 @@ def _condition_errors(conditions: list[Obj], allowed: _Allowed) -> Errors:
         if not type and not allowed.empty_type:
             errors.append(required(f"{at}.type"))
         supported = ("True",) if type in _ALWAYS_TRUE else ("False", "True", "Unknown")
-        if not status:
-            errors.append(required(f"{at}.status"))
-        elif status not in supported:
-            errors.append(unsupported(f"{at}.status", status, supported))
+        errors += one_of(f"{at}.status", status, supported)
         other = {APPROVED: DENIED, DENIED: APPROVED}.get(type)
         if other in types and not allowed.both:
             detail = "Approved and Denied conditions are mutually exclusive"

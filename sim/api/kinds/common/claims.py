@@ -12,7 +12,7 @@ from sim.api.go.printing import GoValue
 from sim.api.objects import annotations_of, get_in
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, forbidden, invalid, required, unsupported
+from sim.api.validation.errors import Errors, among, checked, forbidden, invalid, required, unsupported
 from sim.api.validation.metadata import label_selector
 from sim.ident import Names
 from sim.units import quantity_nano, quantity_text
@@ -61,12 +61,8 @@ def claim_spec(spec: Obj, field: str, for_one_pod: bool = False) -> Errors:
         errors.append(required(at))
     elif quantity_nano(size) <= 0:
         errors.append(invalid(at, quantity_text(size), "must be greater than zero"))
-    name = spec.get("storageClassName")
-    if name:
-        errors += [invalid(f"{field}.storageClassName", name, problem) for problem in text.subdomain(name)]
-    mode = spec.get("volumeMode")
-    if mode is not None and mode not in ("Block", "Filesystem"):
-        errors.append(unsupported(f"{field}.volumeMode", mode, ("Block", "Filesystem")))
+    errors += checked(f"{field}.storageClassName", spec.get("storageClassName") or None, text.subdomain)
+    errors += among(f"{field}.volumeMode", spec.get("volumeMode"), ("Block", "Filesystem"))
     source, ref = spec.get("dataSource"), spec.get("dataSourceRef")
     if source is not None:
         errors += _data_source(source, f"{field}.dataSource")

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, duplicate, invalid, required, too_long, unsupported
+from sim.api.validation.errors import Errors, checked, duplicate, invalid, required, too_long, unsupported
 
 _STATUSES = ("False", "True", "Unknown")
 _REASON_MAX, _MESSAGE_MAX = 1024, 32 * 1024
@@ -39,7 +39,7 @@ def condition_errors(conditions: Iterable[Obj], at: str) -> Errors:
 
 def _one(condition: Obj, at: str) -> Errors:
     kind, status = condition.get("type", ""), condition.get("status", "")
-    errors = [invalid(f"{at}.type", kind, problem) for problem in text.qualified_name(kind)]
+    errors = checked(f"{at}.type", kind, text.qualified_name)
     if status not in _STATUSES:
         errors.append(unsupported(f"{at}.status", status, _STATUSES))
     generation = condition.get("observedGeneration") or 0

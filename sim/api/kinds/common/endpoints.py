@@ -7,7 +7,7 @@ from typing import Any
 from sim.api.kinds.common.pods.containers import PROTOCOLS
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, invalid, required, unsupported
+from sim.api.validation.errors import Errors, checked, required, unsupported
 
 
 def identities(*lists: Any) -> frozenset[int]:
@@ -26,6 +26,5 @@ def protocol_errors(port: Obj, at: str) -> Errors:
         errors.append(required(f"{at}.protocol"))
     elif protocol not in PROTOCOLS:
         errors.append(unsupported(f"{at}.protocol", protocol, PROTOCOLS))
-    if application is not None:
-        errors += [invalid(f"{at}.appProtocol", application, p) for p in text.qualified_name(application)]
+    errors += checked(f"{at}.appProtocol", application, text.qualified_name)
     return errors

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, invalid
+from sim.api.validation.errors import Errors, checked, invalid
 from sim.api.validation.metadata import object_meta_update
 
 
@@ -26,7 +26,7 @@ def ingress_point_errors(new: Obj) -> Errors:
         if address and text.ip(address):
             errors.append(invalid(f"{at}.ip", address, "must be a valid IP address"))
         if host:
-            errors += [invalid(f"{at}.hostname", host, problem) for problem in text.subdomain(host)]
+            errors += checked(f"{at}.hostname", host, text.subdomain)
             if not text.ip(host):
                 errors.append(invalid(f"{at}.hostname", host, "must be a DNS name, not an IP address"))
     return errors

@@ -20,10 +20,18 @@ from sim.api.kinds.common.pods.affinity import node_selector
 from sim.api.kinds.common.pods.defaults import AZURE_DISK, ISCSI, RBD, SCALE_IO
 from sim.api.kinds.common.pods.vendor_volumes import PERSISTENT_CHECKS, PORTAL_MAX, PORTAL_TOO_LONG
 from sim.api.kinds.common.pods.volumes import csi_driver_errors, host_path_errors, nfs_errors
-from sim.api.kinds.common.references import checked
 from sim.api.types import Json, Obj
 from sim.api.validation import text
-from sim.api.validation.errors import ABOVE_ZERO, Errors, forbidden, invalid, required, unsupported
+from sim.api.validation.errors import (
+    ABOVE_ZERO,
+    Errors,
+    checked,
+    forbidden,
+    invalid,
+    named,
+    required,
+    unsupported,
+)
 from sim.units import quantity_nano, quantity_text, quantity_value
 
 RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
@@ -153,7 +161,7 @@ def _class_and_mode_errors(spec: Obj, field: str, inline: bool) -> Errors:
     if name and inline:
         errors.append(forbidden(f"{field}.storageClassName", _NOT_INLINE))
     elif name:
-        errors += checked(text.subdomain, name, f"{field}.storageClassName")
+        errors += checked(f"{field}.storageClassName", name or None, text.subdomain)
     if mode is not None and inline and mode != "Filesystem":
         detail = f"may not specify volumeMode other than Filesystem {_INLINE}"
         errors.append(forbidden(f"{field}.volumeMode", detail))
@@ -211,7 +219,7 @@ def _csi(source: Obj, at: str) -> Errors:
             continue
         for key in ("name", "namespace"):
             value, where = reference.get(key), f"{at}.{field}.{key}"
-            errors += checked(text.label, value, where) if value else [required(where)]
+            errors += named(where, value, text.label)
     return errors
 
 

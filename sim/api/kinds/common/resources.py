@@ -11,7 +11,7 @@ from typing import Any
 from sim.api.go.printing import QUANTITY, GoValue
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import AT_LEAST_ZERO, Errors, FieldError, forbidden, invalid, required
+from sim.api.validation.errors import AT_LEAST_ZERO, Errors, FieldError, checked, forbidden, invalid, required
 from sim.ident import NAMES
 from sim.units import quantity_nano, quantity_text, quantity_wrapped_milli
 
@@ -61,7 +61,7 @@ def is_extended(name: str) -> bool:
 
 def resource_name(name: str, field: str) -> Errors:
     """Errors of the name of a resource by the rules that hold everywhere."""
-    errors = [invalid(field, name, problem) for problem in text.qualified_name(name)]
+    errors = checked(field, name, text.qualified_name)
     standard = name in _STANDARD or name.startswith((_HUGE, "requests." + _HUGE))
     if not errors and "/" not in name and not standard:
         errors.append(invalid(field, name, "must be a standard resource type or fully qualified"))

@@ -9,7 +9,7 @@ from typing import Any
 
 from sim.api.go.printing import GoValue
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, duplicate, invalid, required, unsupported
+from sim.api.validation.errors import Errors, checked, duplicate, invalid, one_of
 from sim.ident import TAINT_EFFECTS
 
 
@@ -20,14 +20,11 @@ def taint_errors(given: Any, field: str) -> Errors:
     for i, taint in enumerate(given or ()):
         at = f"{field}[{i}]"
         key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
-        errors += [invalid(f"{at}.key", key, problem) for problem in text.qualified_name(key)]
+        errors += checked(f"{at}.key", key, text.qualified_name)
         problems = text.label_value(value)
         if problems:
             errors.append(invalid(f"{at}.value", value, ";".join(problems)))
-        if not effect:
-            errors.append(required(f"{at}.effect"))
-        elif effect not in TAINT_EFFECTS:
-            errors.append(unsupported(f"{at}.effect", effect, TAINT_EFFECTS))
+        errors += one_of(f"{at}.effect", effect, TAINT_EFFECTS)
         if (key, effect) in seen:
             error = duplicate(at, GoValue("core.Taint", taint))
             errors.append(

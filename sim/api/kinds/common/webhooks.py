@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sim.api.crd.urls import BadUrl, parse_url
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, invalid, required
+from sim.api.validation.errors import Errors, checked, invalid, required
 
 _FORM = "; desired format: https://host[/path]"
 
@@ -45,7 +45,7 @@ def service(namespace: str, name: str, path: str | None, port: int, field: str) 
     if path in (None, "", "/"):
         return errors
     assert path is not None
-    return errors + [invalid(f"{field}.path", path, problem) for problem in _path_problems(path)]
+    return errors + checked(f"{field}.path", path, _path_problems)
 
 
 def _path_problems(path: str) -> list[str]:

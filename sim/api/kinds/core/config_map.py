@@ -13,7 +13,7 @@ from sim.api.schema.kind import Cells, Kind, Row
 from sim.api.status import CAUSES_MAX
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, invalid, too_long
+from sim.api.validation.errors import Errors, checked, invalid, too_long
 from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
@@ -31,7 +31,7 @@ def _validate_create(obj: Obj) -> Errors:
             errors.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
         size += len((value or "").encode())
     for key, value in binary.items():
-        errors += [invalid(f"binaryData[{key}]", key, problem) for problem in text.config_key(key)]
+        errors += checked(f"binaryData[{key}]", key, text.config_key)
         size += decoded_size(value)
     if size > DATA_BYTES_MAX:
         errors.append(too_long("[]", DATA_BYTES_MAX))

@@ -16,7 +16,7 @@ from sim.api.objects import name_of
 from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, invalid, required
+from sim.api.validation.errors import Errors, checked, required
 from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
@@ -67,16 +67,11 @@ def _subsets(subsets: Any, valid: frozenset[int] = frozenset()) -> Errors:
 
 def _address(address: Obj, at: str) -> Errors:
     value = address.get("ip", "")
-    errors = [invalid(f"{at}.ip", value, problem) for problem in text.ip(value)]
+    errors = checked(f"{at}.ip", value, text.ip)
     if address.get("hostname"):
-        errors += [
-            invalid(f"{at}.hostname", address["hostname"], problem)
-            for problem in text.label(address["hostname"])
-        ]
-    node = address.get("nodeName")
-    if node is not None:
-        errors += [invalid(f"{at}.nodeName", node, problem) for problem in text.subdomain(node)]
-    return errors + [invalid(f"{at}.ip", value, problem) for problem in text.non_special_ip(value)]
+        errors += checked(f"{at}.hostname", address["hostname"], text.label)
+    errors += checked(f"{at}.nodeName", address.get("nodeName"), text.subdomain)
+    return errors + checked(f"{at}.ip", value, text.non_special_ip)
 
 
 def _port(port: Obj, at: str, named: bool) -> Errors:
@@ -85,8 +80,8 @@ def _port(port: Obj, at: str, named: bool) -> Errors:
     if named and not name:
         errors.append(required(f"{at}.name"))
     elif name:
-        errors += [invalid(f"{at}.name", name, problem) for problem in text.label(name)]
-    errors += [invalid(f"{at}.port", number, problem) for problem in text.port_number(number)]
+        errors += checked(f"{at}.name", name, text.label)
+    errors += checked(f"{at}.port", number, text.port_number)
     errors += protocol_errors(port, at)
     return errors
 

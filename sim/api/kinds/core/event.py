@@ -14,7 +14,7 @@ from sim.api.objects import get_in, name_of
 from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, invalid, required
+from sim.api.validation.errors import Errors, checked, invalid, required
 from sim.ident import NAMES, Names
 from sim.units import human_duration, parse_time
 
@@ -57,7 +57,7 @@ def event_errors(obj: Obj, about: str, note: str, reporter: str) -> Errors:
         errors.append(invalid("involvedObject.namespace", involved, "does not match event.namespace"))
     if timed:
         errors += _timed_errors(obj, note, reporter)
-    return errors + [invalid("namespace", namespace, problem) for problem in text.subdomain(namespace)]
+    return errors + checked("namespace", namespace, text.subdomain)
 
 
 def _timed_errors(obj: Obj, note: str, reporter: str) -> Errors:
@@ -65,7 +65,7 @@ def _timed_errors(obj: Obj, note: str, reporter: str) -> Errors:
     controller = obj.get(reporter, "")
     if not controller:
         errors.append(required(reporter))
-    errors += [invalid(reporter, controller, p) for p in text.qualified_name(controller)]
+    errors += checked(reporter, controller, text.qualified_name)
     for key in ("reportingInstance", "action", "reason"):
         value = obj.get(key) or ""
         if not value:

@@ -14,7 +14,7 @@ from sim.api.kinds.common.resources import container_resource_name, is_native, r
 from sim.api.schema.kind import Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, duplicate, forbidden, invalid, required
+from sim.api.validation.errors import Errors, checked, duplicate, forbidden, invalid, required
 from sim.api.validation.metadata import object_meta
 from sim.ident import Names
 from sim.units import quantity_milli, quantity_nano, quantity_text
@@ -61,7 +61,7 @@ def _validate_update(new: Obj, _: Obj) -> Errors:
 
 def _limit(limit: Obj, field: str, seen: dict[str, None]) -> Errors:
     kind = limit.get("type", "")
-    errors: Errors = [invalid(f"{field}.type", kind, problem) for problem in text.qualified_name(kind)]
+    errors: Errors = checked(f"{field}.type", kind, text.qualified_name)
     if not errors and kind not in ("Pod", "Container", "PersistentVolumeClaim") and "/" not in kind:
         errors.append(invalid(f"{field}.type", kind, "must be a standard limit type or fully qualified"))
     if kind in seen:

@@ -23,6 +23,7 @@ from sim.api.validation import text
 from sim.api.validation.errors import (
     IMMUTABLE,
     Errors,
+    among,
     forbidden,
     immutable,
     invalid,
@@ -194,9 +195,7 @@ def _validate_status(new: Obj, old: Obj, recovers: bool = False) -> Errors:
 def _expansion_errors(status: Obj) -> Errors:
     """Errors of the record of an expansion."""
     errors: Errors = []
-    state = status.get("resizeStatus")
-    if state is not None and state not in _RESIZE_STATES:
-        errors.append(unsupported("status.resizeStatus", state, _RESIZE_STATES))
+    errors += among("status.resizeStatus", status.get("resizeStatus"), _RESIZE_STATES)
     for name, amount in (status.get("allocatedResources") or {}).items():
         value = quantity_value(amount)
         if name != "storage":

@@ -19,7 +19,7 @@ from sim.api.schema.json_text import parse
 from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, immutable, invalid, required, too_long
+from sim.api.validation.errors import Errors, checked, immutable, invalid, required, too_long
 from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import NAMES, Names
 
@@ -59,7 +59,7 @@ def _validate_create(obj: Obj) -> Errors:
     errors = object_meta(obj["metadata"], True, text.subdomain)
     data = obj.get("data") or {}
     for key in data:
-        errors += [invalid(f"data[{key}]", key, problem) for problem in text.config_key(key)]
+        errors += checked(f"data[{key}]", key, text.config_key)
     if sum(map(decoded_size, data.values())) > DATA_BYTES_MAX:
         errors.append(too_long("data", DATA_BYTES_MAX))
     return errors + _type_errors(_TYPES.get(obj.get("type", ""), ""), obj, data)

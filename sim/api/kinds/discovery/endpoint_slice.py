@@ -17,7 +17,16 @@ from sim.api.objects import name_of, with_field, with_metadata
 from sim.api.schema.kind import NOTHING, Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, duplicate, immutable, invalid, required, too_many, unsupported
+from sim.api.validation.errors import (
+    Errors,
+    checked,
+    duplicate,
+    immutable,
+    invalid,
+    one_of,
+    required,
+    too_many,
+)
 from sim.api.validation.metadata import object_meta
 from sim.ident import Names
 from sim.options.features.gates import TERMINATING_CONDITION, TOPOLOGY_HINTS, is_on
@@ -70,10 +79,7 @@ def _validate_update(new: Obj, old: Obj) -> Errors:
 def _slice_errors(obj: Obj, valid: frozenset[int] = frozenset()) -> Errors:
     kind = obj.get("addressType", "")
     errors: Errors = []
-    if not kind:
-        errors.append(required("addressType"))
-    elif kind not in _ADDRESS_TYPES:
-        errors.append(unsupported("addressType", kind, _ADDRESS_TYPES))
+    errors += one_of("addressType", kind, _ADDRESS_TYPES)
     errors += _endpoint_errors(obj.get("endpoints") or (), kind, valid)
     return errors + _port_errors(obj.get("ports") or ())
 
@@ -93,12 +99,8 @@ def _endpoint_errors(given: Any, kind: str, valid: frozenset[int]) -> Errors:
             errors.append(too_many(f"{at}.addresses", len(addresses), _ADDRESSES_MAX))
         for j, address in enumerate(addresses):
             errors += _address_errors(address, kind, f"{at}.addresses[{j}]")
-        name = endpoint.get("nodeName")
-        if name is not None:
-            errors += [invalid(f"{at}.nodeName", name, problem) for problem in text.subdomain(name)]
-        host = endpoint.get("hostname")
-        if host is not None:
-            errors += [invalid(f"{at}.hostname", host, problem) for problem in text.label(host)]
+        errors += checked(f"{at}.nodeName", endpoint.get("nodeName"), text.subdomain)
+        errors += checked(f"{at}.hostname", endpoint.get("hostname"), text.label)
         errors += _hint_errors((endpoint.get("hints") or {}).get("forZones") or (), f"{at}.hints.forZones")
     return errors
 
@@ -118,7 +120,7 @@ def _address_errors(address: str, kind: str, at: str) -> Errors:
     if parsed is None or text.is_version_4(parsed) != (kind == "IPv4"):
         problems = ["must be a valid IP address"] if parsed is None else text.non_special_ip(address)
         return [invalid(at, address, p) for p in (f"must be a valid {kind} address", *problems)]
-    return [invalid(at, address, problem) for problem in text.non_special_ip(address)]
+    return checked(at, address, text.non_special_ip)
 
 
 def _hint_errors(zones: Any, field: str) -> Errors:
@@ -131,7 +133,7 @@ def _hint_errors(zones: Any, field: str) -> Errors:
         if name in seen:
             errors.append(duplicate(at, name))
         seen[name] = None
-        errors += [invalid(at, name, problem) for problem in text.label_value(name)]
+        errors += checked(at, name, text.label_value)
     return errors
 
 
@@ -142,8 +144,7 @@ def _port_errors(given: Any) -> Errors:
     names: dict[str, None] = {}
     for i, port in enumerate(given):
         at, name = f"ports[{i}]", port.get("name") or ""
-        if name:
-            errors += [invalid(f"{at}.name", name, problem) for problem in text.label(name)]
+        errors += checked(f"{at}.name", name or None, text.label)
         if name in names:
             errors.append(duplicate(f"{at}.name", name))
         names[name] = None

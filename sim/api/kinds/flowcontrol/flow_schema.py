@@ -24,7 +24,7 @@ from sim.api.objects import condition_status, get_in, name_of
 from sim.api.schema.kind import STATUS, Cells, Kind, Lifecycle, Row
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, forbidden, invalid, required, unsupported
+from sim.api.validation.errors import Errors, checked, forbidden, invalid, required, unsupported
 from sim.api.validation.metadata import object_meta
 from sim.ident import Names
 
@@ -86,7 +86,7 @@ def _schema_errors(obj: Obj) -> Errors:
     if not name:
         errors.append(required(at, "must reference a priority level"))
     else:
-        errors += [invalid(at, name, problem) for problem in text.subdomain(name)]
+        errors += checked(at, name, text.subdomain)
     for i, rule in enumerate(spec.get("rules") or ()):
         errors += _rule_errors(rule, f"spec.rules[{i}]")
     return errors
@@ -203,10 +203,10 @@ def _account_errors(account: Obj, at: str) -> Errors:
     name, namespace = account.get("name") or "", account.get("namespace") or ""
     errors: Errors = []
     if name and name != "*":
-        errors += [invalid(f"{at}.name", name, problem) for problem in text.subdomain(name)]
+        errors += checked(f"{at}.name", name, text.subdomain)
     if not namespace:
         return [*errors, required(f"{at}.namespace", "must specify namespace for service account")]
-    return errors + [invalid(f"{at}.namespace", namespace, problem) for problem in text.label(namespace)]
+    return errors + checked(f"{at}.namespace", namespace, text.label)
 
 
 def _cells(obj: Obj, now_us: int, _: Names) -> Cells:

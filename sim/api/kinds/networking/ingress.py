@@ -12,12 +12,12 @@ from sim.api.go.printing import GoValue
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.fill import all_of, present, within
 from sim.api.kinds.common.load_balancers import validate_balanced_status
-from sim.api.kinds.common.references import checked, reference_errors
+from sim.api.kinds.common.references import reference_errors
 from sim.api.objects import get_in, name_of
 from sim.api.schema.kind import STATUS, Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, invalid, required, unsupported
+from sim.api.validation.errors import Errors, checked, invalid, named, required, unsupported
 from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import NAMES, Names
 
@@ -97,7 +97,7 @@ def _tolerated(spec: Obj) -> Tolerated:
 
 
 def _secret_name_errors(entry: Obj, at: str) -> Errors:
-    return checked(text.subdomain, entry.get("secretName"), f"{at}.secretName")
+    return checked(f"{at}.secretName", entry.get("secretName") or None, text.subdomain)
 
 
 def _spec_errors(spec: Obj, tolerated: Tolerated) -> Errors:
@@ -116,14 +116,13 @@ def _spec_errors(spec: Obj, tolerated: Tolerated) -> Errors:
         if not tolerated.secret_names:
             errors += _secret_name_errors(entry, f"spec.tls[{i}]")
     if spec.get("ingressClassName") is not None:
-        name = spec["ingressClassName"]
-        errors += [invalid("spec.ingressClassName", name, problem) for problem in text.subdomain(name)]
+        errors += checked("spec.ingressClassName", spec["ingressClassName"], text.subdomain)
     return errors
 
 
 def _host_errors(host: str, at: str) -> Errors:
     rule = text.wildcard_subdomain if "*" in host else text.subdomain
-    return [invalid(at, host, problem) for problem in rule(host)]
+    return checked(at, host, rule)
 
 
 def _rule_errors(rule: Obj, at: str, tolerated: Tolerated) -> Errors:
@@ -179,16 +178,13 @@ def _backend_errors(backend: Obj, at: str) -> Errors:
     if service is None:
         return [invalid(at, "", "resource or service backend is required")]
     errors: Errors = []
-    if not service.get("name"):
-        errors.append(required(f"{at}.service.name"))
-    else:
-        errors += checked(text.label_1035, service["name"], f"{at}.service.name")
+    errors += named(f"{at}.service.name", service.get("name"), text.label_1035)
     port = service.get("port") or {}
     name, number = port.get("name"), port.get("number")
     if name and number:
         errors.append(invalid(at, "", "cannot set both port name & port number"))
     elif name:
-        errors += checked(text.port_name, name, f"{at}.service.port.name")
+        errors += checked(f"{at}.service.port.name", name or None, text.port_name)
     elif number:
         problems = text.port_number(number)
         errors += [invalid(f"{at}.service.port.number", number, problem) for problem in problems]

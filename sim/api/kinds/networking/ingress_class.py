@@ -15,7 +15,16 @@ from sim.api.objects import name_of
 from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, forbidden, immutable, invalid, required, too_long, unsupported
+from sim.api.validation.errors import (
+    Errors,
+    checked,
+    forbidden,
+    immutable,
+    invalid,
+    required,
+    too_long,
+    unsupported,
+)
 from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
@@ -58,7 +67,7 @@ def _prefixed_path_errors(value: str, at: str) -> Errors:
     domain, _, path = value.partition("/")
     if not domain or not path:
         return [invalid(at, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
-    errors = [invalid(at, domain, problem) for problem in text.subdomain(domain)]
+    errors = checked(at, domain, text.subdomain)
     if not re.fullmatch(_URL_PATH, path):
         errors.append(invalid(at, path, f"Invalid path (regex used for validation is '{_URL_PATH}')"))
     return errors
@@ -78,7 +87,7 @@ def _parameter_errors(spec: Obj) -> Errors:
     elif scope == "Namespace" and namespace is None:
         errors.append(required(where, "`parameters.scope` is set to 'Namespace'"))
     elif scope == "Namespace":
-        errors += [invalid(where, namespace, problem) for problem in text.label(namespace)]
+        errors += checked(where, namespace, text.label)
     elif namespace is not None:
         errors.append(forbidden(where, "`parameters.scope` is set to 'Cluster'"))
     return errors

@@ -22,7 +22,7 @@ from sim.api.schema.kind import NOTHING, STATUS, Cells, Kind, Row, Strategy
 from sim.api.selectors import format_selector
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, forbidden, invalid, required, unsupported
+from sim.api.validation.errors import Errors, checked, forbidden, invalid, required, unsupported
 from sim.api.validation.metadata import label_selector, object_meta, object_meta_update
 from sim.ident import Names
 from sim.options.features.gates import POLICY_STATUS, is_on
@@ -97,7 +97,7 @@ def _port_errors(port: Obj, at: str) -> Errors:
     if end is not None:
         if end < number:
             errors.append(invalid(where, number, "must be greater than or equal to `port`"))
-        errors += [invalid(where, end, problem) for problem in text.port_number(end)]
+        errors += checked(where, end, text.port_number)
     return errors
 
 

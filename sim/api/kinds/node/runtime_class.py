@@ -17,7 +17,7 @@ from sim.api.objects import name_of
 from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, duplicate, immutable, invalid
+from sim.api.validation.errors import Errors, checked, duplicate, immutable
 from sim.api.validation.metadata import labels, object_meta, object_meta_update
 from sim.ident import Names
 
@@ -25,7 +25,7 @@ from sim.ident import Names
 def _validate_create(obj: Obj) -> Errors:
     errors = object_meta(obj["metadata"], False, text.subdomain, core=False)
     handler = obj.get("handler") or ""
-    errors += [invalid("handler", handler, problem) for problem in text.label(handler)]
+    errors += checked("handler", handler, text.label)
     overhead = (obj.get("overhead") or {}).get("podFixed") or {}
     errors += requirements({"limits": overhead}, "overhead")
     scheduling = obj.get("scheduling") or {}

@@ -19,7 +19,7 @@ from sim.api.objects import name_of
 from sim.api.schema.kind import Cells, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, invalid, required, unsupported
+from sim.api.validation.errors import Errors, checked, invalid, required, unsupported
 from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 
@@ -60,7 +60,7 @@ def _validate_create(obj: Obj, namespaced: bool) -> Errors:
     name = role.get("name", "")
     if not name:
         errors.append(required("roleRef.name"))
-    errors += [invalid("roleRef.name", name, problem) for problem in rbac_name(name)]
+    errors += checked("roleRef.name", name, rbac_name)
     for i, subject in enumerate(obj.get("subjects") or ()):
         errors += _subject_errors(subject, group, namespaced, f"subjects[{i}]")
     return errors
@@ -88,8 +88,7 @@ def _subject_errors(subject: Obj, group: str, namespaced: bool, at: str) -> Erro
         if given != group:
             errors.append(unsupported(f"{at}.apiGroup", given, (group,)))
         return errors
-    if name:
-        errors += [invalid(f"{at}.name", name, problem) for problem in text.subdomain(name)]
+    errors += checked(f"{at}.name", name or None, text.subdomain)
     if given:
         errors.append(unsupported(f"{at}.apiGroup", given, ("",)))
     if not namespaced and not subject.get("namespace"):

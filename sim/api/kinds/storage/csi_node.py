@@ -15,7 +15,7 @@ from sim.api.objects import get_in, name_of
 from sim.api.schema.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.types import Json, Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, at_least_zero, duplicate, immutable, invalid, required
+from sim.api.validation.errors import Errors, at_least_zero, checked, duplicate, immutable, invalid, required
 from sim.api.validation.metadata import object_meta
 from sim.ident import Names
 
@@ -73,7 +73,7 @@ def _key_errors(keys: Json, at: str) -> Errors:
             errors.append(required(at))
         if key in keys[:i]:
             errors.append(duplicate(at, key))
-        errors += [invalid(at, key, problem) for problem in text.qualified_name(key)]
+        errors += checked(at, key, text.qualified_name)
     return errors
 
 

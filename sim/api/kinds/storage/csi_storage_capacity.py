@@ -16,7 +16,7 @@ from sim.api.kinds.common.pods.warnings import replaced_node_labels
 from sim.api.schema.kind import Kind, Lifecycle, Row, Strategy
 from sim.api.types import Json, Obj
 from sim.api.validation import text
-from sim.api.validation.errors import AT_LEAST_ZERO, Errors, immutable, invalid
+from sim.api.validation.errors import AT_LEAST_ZERO, Errors, checked, immutable, invalid
 from sim.api.validation.metadata import label_selector, object_meta, object_meta_update
 from sim.ident import Names
 from sim.units import quantity_nano, quantity_text
@@ -43,7 +43,7 @@ def _errors(obj: Obj) -> Errors:
     errors = object_meta(obj["metadata"], True, text.subdomain)
     errors += label_selector(obj.get("nodeTopology"), "nodeTopology")
     name = obj.get("storageClassName") or ""
-    errors += [invalid("storageClassName", name, problem) for problem in text.subdomain(name)]
+    errors += checked("storageClassName", name, text.subdomain)
     amount = obj.get("capacity")
     if amount is not None and quantity_nano(amount) < 0:
         errors.append(invalid("capacity", quantity_text(amount), AT_LEAST_ZERO))

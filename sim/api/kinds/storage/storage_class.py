@@ -21,6 +21,7 @@ from sim.api.types import Json, Obj
 from sim.api.validation import text
 from sim.api.validation.errors import (
     Errors,
+    checked,
     duplicate,
     forbidden,
     immutable,
@@ -54,8 +55,7 @@ def _validate_create(obj: Obj) -> Errors:
         errors.append(required("provisioner"))
     else:
         # The lower case is checked, and shown.
-        lower = provisioner.lower()
-        errors += [invalid("provisioner", lower, problem) for problem in text.qualified_name(lower)]
+        errors += checked("provisioner", provisioner.lower(), text.qualified_name)
     errors += _parameter_errors(obj.get("parameters") or {})
     if obj["reclaimPolicy"] not in ("", *POLICIES):
         errors.append(unsupported("reclaimPolicy", obj["reclaimPolicy"], POLICIES))
@@ -106,7 +106,7 @@ def _expression_errors(key: str, values: Json, at: str) -> Errors:
     for i, value in enumerate(values):
         if value in values[:i]:
             errors.append(duplicate(f"{at}.values[{i}]", value))
-    return errors + [invalid(f"{at}.key", key, problem) for problem in text.qualified_name(key)]
+    return errors + checked(f"{at}.key", key, text.qualified_name)
 
 
 # --- warnings and table ---------------------------------------------------------------------------

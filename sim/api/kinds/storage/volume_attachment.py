@@ -19,7 +19,7 @@ from sim.api.objects import get_in, name_of, with_field
 from sim.api.schema.kind import STATUS, Cells, Deletion, Kind, Row, Strategy
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, forbidden, immutable, invalid, required, too_long
+from sim.api.validation.errors import Errors, checked, forbidden, immutable, invalid, required, too_long
 from sim.api.validation.metadata import object_meta
 from sim.ident import Names
 
@@ -63,7 +63,7 @@ def _errors(obj: Obj) -> Errors:
         errors.append(required("spec.attacher"))
     errors += _source_errors(spec.get("source") or {}, "spec.source")
     node = spec.get("nodeName") or ""
-    errors += [invalid("spec.nodeName", node, problem) for problem in text.subdomain(node)]
+    errors += checked("spec.nodeName", node, text.subdomain)
     metadata = status.get("attachmentMetadata") or {}
     if sum(len(f"{key}{value}".encode()) for key, value in metadata.items()) > METADATA_MAX:
         errors.append(too_long("status.attachmentMetadata", METADATA_MAX))

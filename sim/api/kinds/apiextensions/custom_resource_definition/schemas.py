@@ -34,7 +34,7 @@ from sim.api.kinds.apiextensions.custom_resource_definition.structure import (
     structural_errors,
 )
 from sim.api.types import Json, Obj
-from sim.api.validation.errors import Errors, FieldError, forbidden, invalid, required, unsupported
+from sim.api.validation.errors import Errors, FieldError, among, forbidden, invalid, required, unsupported
 from sim.dataclass import dataclass
 from sim.pauses import spent
 
@@ -201,8 +201,7 @@ def _keywords(schema: Obj, at: str, place: _Place) -> Errors:
     """Errors of keywords that are not allowed at this place, or anywhere."""
     errors: Errors = []
     kind = schema.get("type") or ""
-    if kind and kind not in TYPES:
-        errors.append(unsupported(f"{at}.type", kind, TYPES))
+    errors += among(f"{at}.type", kind or None, TYPES)
     if schema.get("default") is not None and place.no_defaults:
         errors.append(forbidden(f"{at}.default", f"must not be set {place.no_defaults}"))
     for field in _UNSUPPORTED:

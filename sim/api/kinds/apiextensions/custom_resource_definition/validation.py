@@ -27,7 +27,7 @@ from sim.api.objects import condition_status
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Json, Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, forbidden, immutable, invalid, one_of, required
+from sim.api.validation.errors import Errors, checked, forbidden, immutable, invalid, one_of, required
 from sim.api.validation.metadata import object_meta, object_meta_update
 from sim.ident import Names
 from sim.pauses import paced
@@ -331,7 +331,7 @@ def _reviews(versions: list[str], at: str) -> Errors:
             errors.append(invalid(f"{field}[{i}]", version, "duplicate version"))
             continue
         seen[version] = None
-        errors += [invalid(f"{field}[{i}]", version, problem) for problem in text.label_1035(version)]
+        errors += checked(f"{field}[{i}]", version, text.label_1035)
     if not any(version in seen for version in REVIEW_VERSIONS):
         detail = f"must include at least one of {', '.join(REVIEW_VERSIONS)}"
         errors.append(invalid(field, GoValue("[]string", versions), detail))

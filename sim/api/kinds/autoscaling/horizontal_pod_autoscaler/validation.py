@@ -14,8 +14,10 @@ from sim.api.validation.errors import (
     ABOVE_ZERO,
     Errors,
     at_least_zero,
+    checked,
     forbidden,
     invalid,
+    named,
     required,
     unsupported,
 )
@@ -92,11 +94,7 @@ def _spec(spec: Obj, fewest: int) -> Errors:
 def _reference(target: Obj, field: str) -> Errors:
     errors: Errors = []
     for name in ("kind", "name"):
-        value = target.get(name, "")
-        if not value:
-            errors.append(required(f"{field}.{name}"))
-        else:
-            errors += [invalid(f"{field}.{name}", value, problem) for problem in text.segment(value)]
+        errors += named(f"{field}.{name}", target.get(name, ""), text.segment)
     return errors
 
 
@@ -135,7 +133,7 @@ def _source(kind: str, source: Obj, field: str) -> Errors:
     if not name:
         errors.append(required(f"{field}.metric.name", "must specify a metric name"))
     else:
-        errors += [invalid(f"{field}.metric.name", name, problem) for problem in text.segment(name)]
+        errors += checked(f"{field}.metric.name", name, text.segment)
     errors += _target(target, f"{field}.target")
     value, average = target.get("value"), target.get("averageValue")
     at = f"{field}.target.averageValue"

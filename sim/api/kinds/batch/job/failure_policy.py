@@ -9,7 +9,16 @@ from __future__ import annotations
 from sim.api.go.printing import GoValue
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import INVALID, Errors, FieldError, duplicate, invalid, one_of, too_many
+from sim.api.validation.errors import (
+    INVALID,
+    Errors,
+    FieldError,
+    checked,
+    duplicate,
+    invalid,
+    one_of,
+    too_many,
+)
 
 RULES_MAX, PATTERNS_MAX, CODES_MAX = 20, 20, 255
 _ACTIONS = ("Count", "FailJob", "Ignore")
@@ -55,7 +64,7 @@ def _patterns(patterns: list[Obj], at: str) -> Errors:
     errors = [too_many(at, len(patterns), PATTERNS_MAX)] if len(patterns) > PATTERNS_MAX else []
     for index, pattern in enumerate(patterns):
         here, kind = f"{at}[{index}]", pattern.get("type", "")
-        errors += [invalid(f"{here}.type", kind, problem) for problem in text.qualified_name(kind)]
+        errors += checked(f"{here}.type", kind, text.qualified_name)
         errors += _one_of(pattern.get("status", ""), f"{here}.status", _STATUSES)
     return errors
 

@@ -18,6 +18,7 @@ from sim.api.validation import text
 from sim.api.validation.errors import (
     IMMUTABLE,
     Errors,
+    among,
     at_least_zero,
     duplicate,
     forbidden,
@@ -50,8 +51,7 @@ def work_errors(spec: Obj, field: str) -> Errors:
     """What a Job and a CronJob's template share."""
     errors = [e for name in _NUMBERS for e in at_least_zero(f"{field}.{name}", spec.get(name))]
     mode = spec.get("completionMode")
-    if mode is not None and mode not in ("NonIndexed", "Indexed"):
-        errors.append(unsupported(f"{field}.completionMode", mode, ("NonIndexed", "Indexed")))
+    errors += among(f"{field}.completionMode", mode, ("NonIndexed", "Indexed"))
     if mode == "Indexed":
         if spec.get("completions") is None:
             errors.append(required(f"{field}.completions", "when completion mode is Indexed"))

@@ -16,6 +16,8 @@ from sim.api.validation import text
 from sim.api.validation.errors import (
     ABOVE_ZERO,
     Errors,
+    among,
+    checked,
     duplicate,
     forbidden,
     invalid,
@@ -93,7 +95,7 @@ def _node_requirement(expression: Obj, field: str) -> Errors:
             errors.append(required(f"{field}.values", detail))
     else:
         errors.append(invalid(f"{field}.operator", operator, "not a valid selector operator"))
-    return errors + [invalid(f"{field}.key", key, problem) for problem in text.qualified_name(key)]
+    return errors + checked(f"{field}.key", key, text.qualified_name)
 
 
 def _field_requirement(expression: Obj, field: str) -> Errors:
@@ -112,7 +114,7 @@ def _field_requirement(expression: Obj, field: str) -> Errors:
     if key not in _MATCH_FIELDS:
         return [*errors, invalid(f"{field}.key", key, "not a valid field selector key")]
     for i, value in enumerate(values):
-        errors += [invalid(f"{field}.values[{i}]", value, problem) for problem in text.subdomain(value)]
+        errors += checked(f"{field}.values[{i}]", value, text.subdomain)
     return errors
 
 
@@ -133,12 +135,12 @@ def _pod_term(term: Obj, field: str) -> Errors:
     errors = label_selector(term.get("labelSelector"), f"{field}.labelSelector")
     errors += label_selector(term.get("namespaceSelector"), f"{field}.namespaceSelector")
     for name in term.get("namespaces") or ():
-        errors += [invalid(f"{field}.namespace", name, problem) for problem in text.label(name)]
+        errors += checked(f"{field}.namespace", name, text.label)
     key = term.get("topologyKey", "")
     if not key:
         errors.append(required(f"{field}.topologyKey", "can not be empty"))
     # Quirk: an empty key is reported by its syntax as well.
-    return errors + [invalid(f"{field}.topologyKey", key, problem) for problem in text.qualified_name(key)]
+    return errors + checked(f"{field}.topologyKey", key, text.qualified_name)
 
 
 def tolerations(given: Any, field: str) -> Errors:
@@ -154,7 +156,7 @@ def _toleration(toleration: Obj, at: str) -> Errors:
     value, effect = toleration.get("value", ""), toleration.get("effect", "")
     errors: Errors = []
     if key:
-        errors += [invalid(f"{at}.key", key, problem) for problem in text.qualified_name(key)]
+        errors += checked(f"{at}.key", key, text.qualified_name)
     elif operator != EXISTS:
         detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         errors.append(invalid(f"{at}.operator", operator, detail))
@@ -171,8 +173,7 @@ def _toleration(toleration: Obj, at: str) -> Errors:
             errors.append(invalid(f"{at}.operator", GoValue("core.Toleration", toleration), detail))
     else:
         errors.append(unsupported(f"{at}.operator", operator, (EQUAL, EXISTS)))
-    if effect and effect not in TAINT_EFFECTS:
-        errors.append(unsupported(f"{at}.effect", effect, TAINT_EFFECTS))
+    errors += among(f"{at}.effect", effect or None, TAINT_EFFECTS)
     return errors
 
 
@@ -189,15 +190,13 @@ def _gated(constraint: Obj, at: str, action: str) -> Errors:
         detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
         errors.append(invalid(f"{at}.minDomains", least, detail))
     for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-        policy = constraint.get(name)
-        if policy is not None and policy not in _NODE_POLICIES:
-            errors.append(unsupported(f"{at}.{name}", policy, _NODE_POLICIES))
+        errors += among(f"{at}.{name}", constraint.get(name), _NODE_POLICIES)
     selector = constraint.get("labelSelector") or {}
     selected = [*(selector.get("matchLabels") or ())]
     selected += [each.get("key") for each in selector.get("matchExpressions") or ()]
     for i, label in enumerate(constraint.get("matchLabelKeys") or ()):
         where = f"{at}.matchLabelKeys[{i}]"
-        errors += [invalid(where, label, problem) for problem in text.qualified_name(label)]
+        errors += checked(where, label, text.qualified_name)
         if label in selected:
             errors.append(invalid(where, label, "exists in both matchLabelKeys and labelSelector"))
     return errors

@@ -16,7 +16,7 @@ from sim.api.schema.field_validation import go_kind
 from sim.api.schema.json_text import go_quote, parse
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, forbidden, invalid
+from sim.api.validation.errors import Errors, checked, forbidden, invalid
 from sim.ident import NAMES, Names
 from sim.units import parse_whole
 
@@ -95,7 +95,7 @@ def _seccomp_errors(profile: str, field: str) -> Errors:
         return []
     if profile.startswith(_LOCAL):
         path = profile.removeprefix(_LOCAL)
-        return [invalid(field, path, problem) for problem in text.relative_path(path)]
+        return checked(field, path, text.relative_path)
     return [invalid(field, profile, "must be a valid seccomp profile")]
 
 

@@ -20,9 +20,11 @@ from sim.api.validation.errors import (
     AT_LEAST_ZERO,
     Errors,
     at_least_zero,
+    checked,
     duplicate,
     forbidden,
     invalid,
+    named,
     not_found,
     one_of,
     required,
@@ -143,10 +145,7 @@ def image_space(image: str, field: str) -> Errors:
 def _common(container: Obj, at: str, volumes: dict[str, Obj]) -> Errors:
     errors: Errors = []
     name = container.get("name")
-    if not name:
-        errors.append(required(f"{at}.name"))
-    else:
-        errors += [invalid(f"{at}.name", name, problem) for problem in text.label(name)]
+    errors += named(f"{at}.name", name, text.label)
     if not container.get("image"):
         errors.append(required(f"{at}.image"))
     policy = container.get("terminationMessagePolicy")
@@ -189,12 +188,8 @@ def ports(given: Any, field: str) -> Errors:
             elif not problems:
                 names[name] = None
         number, host = port.get("containerPort", 0), port.get("hostPort", 0)
-        if not number:
-            errors.append(required(f"{at}.containerPort"))
-        else:
-            errors += [invalid(f"{at}.containerPort", number, p) for p in text.port_number(number)]
-        if host:
-            errors += [invalid(f"{at}.hostPort", host, p) for p in text.port_number(host)]
+        errors += named(f"{at}.containerPort", number, text.port_number)
+        errors += checked(f"{at}.hostPort", host or None, text.port_number)
         errors += one_of(f"{at}.protocol", port.get("protocol"), PROTOCOLS)
     return errors
 
@@ -235,10 +230,7 @@ def environment(given: Any, field: str) -> Errors:
     for i, variable in enumerate(given or ()):
         at = f"{field}[{i}]"
         name = variable.get("name")
-        if not name:
-            errors.append(required(f"{at}.name"))
-        else:
-            errors += [invalid(f"{at}.name", name, problem) for problem in text.env_name(name)]
+        errors += named(f"{at}.name", name, text.env_name)
         source = variable.get("valueFrom")
         if source is not None:
             errors += _env_source(source, f"{at}.valueFrom", variable.get("value", ""))
@@ -272,10 +264,10 @@ def _env_source(source: Obj, at: str, value: str) -> Errors:
 
 def _key_reference(reference: Obj, field: str) -> Errors:
     name, key = reference.get("name", ""), reference.get("key")
-    errors = [invalid(f"{field}.name", name, problem) for problem in text.subdomain(name)]
+    errors = checked(f"{field}.name", name, text.subdomain)
     if not key:
         return [*errors, required(f"{field}.key")]
-    return errors + [invalid(f"{field}.key", key, problem) for problem in text.config_key(key)]
+    return errors + checked(f"{field}.key", key, text.config_key)
 
 
 def _env_from(given: Any, field: str) -> Errors:
@@ -283,8 +275,7 @@ def _env_from(given: Any, field: str) -> Errors:
     for i, source in enumerate(given or ()):
         at = f"{field}[{i}]"
         prefix = source.get("prefix")
-        if prefix:
-            errors += [invalid(f"{at}.prefix", prefix, problem) for problem in text.env_name(prefix)]
+        errors += checked(f"{at}.prefix", prefix or None, text.env_name)
         kinds = [kind for kind in ("configMapRef", "secretRef") if source.get(kind) is not None]
         for kind in kinds:
             name = source[kind].get("name", "")
@@ -292,8 +283,8 @@ def _env_from(given: Any, field: str) -> Errors:
             if not name:
                 errors.append(required(where))
             else:  # Quirk: checked as the begin of a generated name, so `a-` is accepted
-                checked = name[:-1] + "a" if name.endswith("-") else name
-                errors += [invalid(where, name, problem) for problem in text.subdomain(checked)]
+                stem = name[:-1] + "a" if name.endswith("-") else name
+                errors += [invalid(where, name, problem) for problem in text.subdomain(stem)]
         if not kinds:
             errors.append(invalid(field, "", "must specify one of: `configMapRef` or `secretRef`"))
         elif len(kinds) > 1:
@@ -341,7 +332,7 @@ def _mounts(container: Obj, field: str, volumes: dict[str, Obj]) -> Errors:
 def _sub_path(mount: Obj, key: str, field: str) -> Errors:
     if not mount.get(key):
         return []
-    return [invalid(f"{field}.{key}", mount[key], p) for p in text.relative_path(mount[key])]
+    return checked(f"{field}.{key}", mount[key], text.relative_path)
 
 
 def _propagation(mode: Any, container: Obj, field: str) -> Errors:
@@ -471,7 +462,7 @@ def _action(kind: str, action: Obj, at: str) -> Errors:
 def port_or_name(port: Any, field: str) -> Errors:
     """Errors of a port that is given by number or by name."""
     if isinstance(port, str):
-        return [invalid(field, port, problem) for problem in text.port_name(port)]
+        return checked(field, port, text.port_name)
     return [invalid(field, port or 0, problem) for problem in text.port_number(port or 0)]
 
 
@@ -481,9 +472,7 @@ def port_or_name(port: Any, field: str) -> Errors:
 def _security(security: Obj, field: str) -> Errors:
     errors: Errors = []
     for key in ("runAsUser", "runAsGroup"):
-        value = security.get(key)
-        if value is not None:
-            errors += [invalid(f"{field}.{key}", value, problem) for problem in text.user_id(value)]
+        errors += checked(f"{field}.{key}", security.get(key), text.user_id)
     errors += seccomp(security.get("seccompProfile"), f"{field}.seccompProfile")
     if security.get("allowPrivilegeEscalation") is False:
         if security.get("privileged"):
@@ -501,17 +490,12 @@ def seccomp(profile: Any, field: str) -> Errors:
         return []
     kind, local = profile.get("type"), profile.get("localhostProfile")
     errors: Errors = []
-    if not kind:
-        errors.append(required(f"{field}.type", "type is required when seccompProfile is set"))
-    elif kind not in _SECCOMP_TYPES:
-        errors.append(unsupported(f"{field}.type", kind, _SECCOMP_TYPES))
+    errors += one_of(f"{field}.type", kind, _SECCOMP_TYPES, "type is required when seccompProfile is set")
     if kind == "Localhost":
         if local is None:
             errors.append(required(f"{field}.localhostProfile", "must be set when seccomp type is Localhost"))
         else:
-            errors += [
-                invalid(f"{field}.localhostProfile", local, problem) for problem in text.relative_path(local)
-            ]
+            errors += checked(f"{field}.localhostProfile", local, text.relative_path)
     elif local is not None:
         detail = "can only be set when seccomp type is Localhost"
         errors.append(invalid(f"{field}.localhostProfile", GoValue("core.SeccompProfile", profile), detail))

@@ -32,6 +32,8 @@ from sim.api.types import Obj
 from sim.api.validation import text
 from sim.api.validation.errors import (
     Errors,
+    among,
+    checked,
     duplicate,
     forbidden,
     invalid,
@@ -85,7 +87,7 @@ def _pod_spec(spec: Obj, field: str) -> Errors:
     errors += _dns(spec, field)
     for i, gate in enumerate(spec.get("readinessGates") or ()):
         at, kind = f"{field}.readinessGates[{i}].conditionType", gate.get("conditionType", "")
-        errors += [invalid(at, kind, problem) for problem in text.qualified_name(kind)]
+        errors += checked(at, kind, text.qualified_name)
     errors += spread_constraints(spec.get("topologySpreadConstraints"), f"{field}.topologySpreadConstraints")
     errors += host_processes(spec, field)
     errors += _scalars(spec, field)
@@ -113,29 +115,25 @@ def _scalars(spec: Obj, field: str) -> Errors:
     errors: Errors = []
     for key in ("serviceAccountName", "nodeName"):
         name = spec.get(key)
-        if name:
-            errors += [invalid(f"{field}.{key}", name, problem) for problem in text.subdomain(name)]
+        errors += checked(f"{field}.{key}", name or None, text.subdomain)
     seconds = spec.get("activeDeadlineSeconds")
     if seconds is not None and not 1 <= seconds <= 2147483647:
         detail = "must be between 1 and 2147483647, inclusive"
         errors.append(invalid(f"{field}.activeDeadlineSeconds", seconds, detail))
     for key in ("hostname", "subdomain"):
         name = spec.get(key)
-        if name:
-            errors += [invalid(f"{field}.{key}", name, problem) for problem in text.label(name)]
+        errors += checked(f"{field}.{key}", name or None, text.label)
     errors += tolerations(spec.get("tolerations"), f"{field}.tolerations")
     for alias in spec.get("hostAliases") or ():
         address = alias.get("ip", "")
         if text.ip(address):
             errors.append(invalid(f"{field}.hostAliases.ip", address, "must be valid IP address"))
         for name in alias.get("hostnames") or ():
-            errors += [invalid(f"{field}.hostAliases.hostnames", name, p) for p in text.subdomain(name)]
+            errors += checked(f"{field}.hostAliases.hostnames", name, text.subdomain)
     name = spec.get("priorityClassName")
-    if name:
-        errors += [invalid(f"{field}.priorityClassName", name, problem) for problem in text.subdomain(name)]
+    errors += checked(f"{field}.priorityClassName", name or None, text.subdomain)
     name = spec.get("runtimeClassName")
-    if name is not None:
-        errors += [invalid(f"{field}.runtimeClassName", name, problem) for problem in text.subdomain(name)]
+    errors += checked(f"{field}.runtimeClassName", name, text.subdomain)
     policy = spec.get("preemptionPolicy")
     if policy is not None:
         errors += one_of(f"{field}.preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
@@ -149,11 +147,9 @@ def _security(spec: Obj, field: str) -> Errors:
     if spec.get("hostNetwork"):
         errors += host_network_errors(spec.get("containers"), f"{field}.containers")
     for key in ("fsGroup", "runAsUser", "runAsGroup"):
-        value = security.get(key)
-        if value is not None:
-            errors += [invalid(f"{at}.{key}", value, problem) for problem in text.user_id(value)]
+        errors += checked(f"{at}.{key}", security.get(key), text.user_id)
     for i, group in enumerate(security.get("supplementalGroups") or ()):
-        errors += [invalid(f"{at}.supplementalGroups[{i}]", group, p) for p in text.user_id(group)]
+        errors += checked(f"{at}.supplementalGroups[{i}]", group, text.user_id)
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
         errors.append(invalid(f"{at}.shareProcessNamespace", True, detail))
@@ -161,8 +157,7 @@ def _security(spec: Obj, field: str) -> Errors:
     for i, sysctl in enumerate(security.get("sysctls") or ()):
         errors += _sysctl(sysctl.get("name", ""), f"{at}.sysctls[{i}].name", names)
     policy = security.get("fsGroupChangePolicy")
-    if policy is not None and policy not in ("Always", "OnRootMismatch"):
-        errors.append(unsupported(f"{at}.fsGroupChangePolicy", policy, ("Always", "OnRootMismatch")))
+    errors += among(f"{at}.fsGroupChangePolicy", policy, ("Always", "OnRootMismatch"))
     errors += seccomp(security.get("seccompProfile"), f"{at}.seccompProfile")
     return errors + windows_options(security, at)
 
@@ -205,8 +200,7 @@ def _dns(spec: Obj, field: str) -> Errors:
         )
         errors.append(invalid(f"{at}.searches", searches, detail))
     for i, search in enumerate(searches):
-        name = search.removesuffix(".")
-        errors += [invalid(f"{at}.searches[{i}]", name, problem) for problem in text.subdomain(name)]
+        errors += checked(f"{at}.searches[{i}]", search.removesuffix("."), text.subdomain)
     for i, option in enumerate(config.get("options") or ()):
         if not option.get("name"):
             errors.append(required(f"{at}.options[{i}]", "must not be empty"))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from sim.api.go.printing import GoValue
 from sim.api.types import Json, Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, invalid, required, unsupported
+from sim.api.validation.errors import Errors, checked, invalid, named, required, unsupported
 from sim.ident import NAMES
 
 Check = Callable[[Obj, str], Errors]
@@ -217,20 +217,16 @@ def _persistent_glusterfs(source: Obj, at: str) -> Errors:
 def _storage_os_errors(source: Obj, at: str) -> Errors:
     name, namespace = source.get("volumeName") or "", source.get("volumeNamespace") or ""
     errors: Errors = []
-    if not name:
-        errors.append(required(f"{at}.volumeName"))
-    else:
-        errors += [invalid(f"{at}.volumeName", name, problem) for problem in text.label(name)]
+    errors += named(f"{at}.volumeName", name, text.label)
     if namespace:
-        where = f"{at}.volumeNamespace"
-        errors += [invalid(where, namespace, problem) for problem in text.label(namespace)]
+        errors += checked(f"{at}.volumeNamespace", namespace, text.label)
     return errors
 
 
 def _git_repo(source: Obj, at: str) -> Errors:
     path = source.get("directory") or ""
     errors = _lacking(source, at, "repository")
-    return errors + [invalid(f"{at}.directory", path, problem) for problem in text.relative_path(path)]
+    return errors + checked(f"{at}.directory", path, text.relative_path)
 
 
 CHECKS: dict[str, Check] = {

@@ -14,6 +14,7 @@ from sim.api.types import Obj
 from sim.api.validation import text
 from sim.api.validation.errors import (
     Errors,
+    checked,
     duplicate,
     forbidden,
     invalid,
@@ -102,7 +103,7 @@ def volumes(given: Any, field: str) -> tuple[dict[str, Obj], Errors]:
         if not name:
             found.append(required(f"{at}.name"))
         else:
-            found += [invalid(f"{at}.name", name, problem) for problem in text.label(name)]
+            found += checked(f"{at}.name", name, text.label)
         if name in known:
             found.append(duplicate(f"{at}.name", name))
         if not found:
@@ -182,7 +183,7 @@ def _item_path(item: Obj, at: str) -> Errors:
     path = item.get("path")
     if not path:
         return [required(f"{at}.path")]
-    return [invalid(f"{at}.path", path, problem) for problem in text.reserved_relative_path(path)]
+    return checked(f"{at}.path", path, text.reserved_relative_path)
 
 
 def _secret(source: Obj, field: str) -> Errors:
@@ -429,7 +430,7 @@ def _csi(source: Obj, field: str) -> Errors:
         if not name:
             return [*errors, required(f"{field}.nodePublishSecretRef.name")]
         # Quirk: the path of a bad name lacks the reference.
-        errors += [invalid(f"{field}.name", name, problem) for problem in text.subdomain(name)]
+        errors += checked(f"{field}.name", name, text.subdomain)
     return errors
 
 

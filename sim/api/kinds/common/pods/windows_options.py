@@ -16,7 +16,7 @@ from typing import Any
 
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import Errors, forbidden, invalid
+from sim.api.validation.errors import Errors, checked, forbidden, invalid
 
 CREDENTIAL_SPEC_MAX_KIB = 64
 DOMAIN_MAX, USER_MAX = 256, 104
@@ -51,8 +51,7 @@ def windows_options(security: Obj, field: str) -> Errors:
     name, spec, user = (
         options.get(key) for key in ("gmsaCredentialSpecName", "gmsaCredentialSpec", "runAsUserName")
     )
-    if name is not None:
-        errors += [invalid(f"{at}.gmsaCredentialSpecName", name, problem) for problem in text.subdomain(name)]
+    errors += checked(f"{at}.gmsaCredentialSpecName", name, text.subdomain)
     if spec is not None:
         size = len(spec.encode())
         if not size:

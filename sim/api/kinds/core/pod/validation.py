@@ -19,7 +19,16 @@ from sim.api.kinds.common.pods.spec import pod_spec
 from sim.api.memo import IdentityMemo
 from sim.api.types import Obj
 from sim.api.validation import text
-from sim.api.validation.errors import INTERNAL, Errors, FieldError, duplicate, forbidden, invalid, required
+from sim.api.validation.errors import (
+    INTERNAL,
+    Errors,
+    FieldError,
+    checked,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+)
 from sim.api.validation.metadata import object_meta, object_meta_update
 
 _UPDATE_FORBIDDEN = (
@@ -226,14 +235,14 @@ def validate_pod_status(new: Obj, old: Obj) -> Errors:
             # Quirk: the path is one of the metadata.
             kind, at = condition.get("type", ""), f"metadata.conditions[{i}].Type"
             if kind not in _SYSTEM_CONDITIONS:
-                errors += [invalid(at, kind, problem) for problem in text.qualified_name(kind)]
+                errors += checked(at, kind, text.qualified_name)
     if spec.get("nodeName") != before.get("nodeName"):
         errors.append(forbidden("status.nodeName", "may not be changed directly"))
     if status is was:
         return errors
     nominated = status.get("nominatedNodeName")
     if nominated and nominated != was.get("nominatedNodeName"):
-        errors += [invalid("status.nominatedNodeName", nominated, p) for p in text.subdomain(nominated)]
+        errors += checked("status.nominatedNodeName", nominated, text.subdomain)
     policy = before.get("restartPolicy")
     for kind, field_policy in (
         ("containerStatuses", policy),
@@ -267,7 +276,7 @@ def _pod_ips(given: Any, field: str) -> Errors:
     errors: Errors = []
     addresses = [item.get("ip", "") for item in given or ()]
     for i, address in enumerate(addresses):
-        errors += [invalid(f"{field}[{i}]", address, problem) for problem in text.ip(address)]
+        errors += checked(f"{field}[{i}]", address, text.ip)
     if len(addresses) < 2:
         return errors
     unread = [address for address in addresses if text.ip(address)]

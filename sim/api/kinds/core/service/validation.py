@@ -14,9 +14,12 @@ from sim.api.validation import text
 from sim.api.validation.errors import (
     IMMUTABLE,
     Errors,
+    among,
+    checked,
     duplicate,
     forbidden,
     invalid,
+    one_of,
     required,
     unsupported,
 )
@@ -71,10 +74,7 @@ def _service_errors(obj: Obj, spec: Obj, internal_policy: bool) -> Errors:
         at = f"spec.externalIPs[{i}]"
         problems = text.ip(address) or text.non_special_ip(address)
         errors += [invalid(at, address, problem) for problem in problems]
-    if not kind:
-        errors.append(required("spec.type"))
-    elif kind not in _TYPES:
-        errors.append(unsupported("spec.type", kind, _TYPES))
+    errors += one_of("spec.type", kind, _TYPES)
     errors += _node_ports(spec.get("ports") or (), kind) + _repeated_ports(spec.get("ports") or ())
     errors += _load_balancer(obj, spec, kind)
     return errors + _traffic(spec, kind, internal_policy)
@@ -97,7 +97,7 @@ def _by_type(spec: Obj, kind: str) -> Errors:
     name = (spec.get("externalName") or "").removesuffix(".")
     if not name:
         return [*errors, required("spec.externalName")]
-    return errors + [invalid("spec.externalName", name, problem) for problem in text.subdomain(name)]
+    return errors + checked("spec.externalName", name, text.subdomain)
 
 
 def _is_headless(spec: Obj) -> bool:
@@ -115,16 +115,12 @@ def _ports(ports: Any) -> Errors:
             if len(ports) > 1:
                 errors.append(required(f"{at}.name"))
         else:
-            errors += [invalid(f"{at}.name", name, problem) for problem in text.label(name)]
+            errors += checked(f"{at}.name", name, text.label)
             if name in names:
                 errors.append(duplicate(f"{at}.name", name))
             names[name] = None
-        number = port.get("port", 0)
-        errors += [invalid(f"{at}.port", number, problem) for problem in text.port_number(number)]
-        if not protocol:
-            errors.append(required(f"{at}.protocol"))
-        elif protocol not in PROTOCOLS:
-            errors.append(unsupported(f"{at}.protocol", protocol, PROTOCOLS))
+        errors += checked(f"{at}.port", port.get("port", 0), text.port_number)
+        errors += one_of(f"{at}.protocol", protocol, PROTOCOLS)
         errors += port_or_name(port.get("targetPort"), f"{at}.targetPort")
         application = port.get("appProtocol")
         if application is not None:
@@ -167,10 +163,7 @@ def _node_ports(ports: Any, kind: str) -> Errors:
 def _affinity(spec: Obj) -> Errors:
     affinity, config = spec.get("sessionAffinity", ""), spec.get("sessionAffinityConfig")
     errors: Errors = []
-    if not affinity:
-        errors.append(required("spec.sessionAffinity"))
-    elif affinity not in ("ClientIP", "None"):
-        errors.append(unsupported("spec.sessionAffinity", affinity, ("ClientIP", "None")))
+    errors += one_of("spec.sessionAffinity", affinity, ("ClientIP", "None"))
     field = "spec.sessionAffinityConfig"
     if affinity == "ClientIP":
         client = None if config is None else config.get("clientIP")
@@ -206,8 +199,7 @@ def cluster_ip_errors(spec: Obj) -> Errors:
             errors.append(unsupported(f"spec.ipFamilies[{i}]", family, _FAMILIES))
         if family in families[:i]:
             errors.append(duplicate(f"spec.ipFamilies[{i}]", family))
-    if policy is not None and policy not in _POLICIES:
-        errors.append(unsupported("spec.ipFamilyPolicy", policy, _POLICIES))
+    errors += among("spec.ipFamilyPolicy", policy, _POLICIES)
     bad = _address_errors(addresses)
     errors += bad
     if len(addresses) > 2:
@@ -232,7 +224,7 @@ def _address_errors(addresses: list[str]) -> Errors:
                 detail = "'None' must be the first and only value"
                 errors.append(invalid("spec.clusterIPs", addresses, detail))
             continue
-        errors += [invalid(f"spec.clusterIPs[{i}]", address, problem) for problem in text.ip(address)]
+        errors += checked(f"spec.clusterIPs[{i}]", address, text.ip)
     return errors
 
 
@@ -271,7 +263,7 @@ def _class_errors(spec: Obj) -> Errors:
         return []
     if spec.get("type") != "LoadBalancer":
         return [forbidden("spec.loadBalancerClass", _BALANCERS_ONLY)]
-    return [invalid("spec.loadBalancerClass", name, problem) for problem in text.qualified_name(name)]
+    return checked("spec.loadBalancerClass", name, text.qualified_name)
 
 
 def _traffic(spec: Obj, kind: str, internal_policy: bool) -> Errors:
@@ -293,7 +285,7 @@ def _traffic(spec: Obj, kind: str, internal_policy: bool) -> Errors:
     elif not check:
         errors.append(required("spec.healthCheckNodePort"))
     else:
-        errors += [invalid("spec.healthCheckNodePort", check, problem) for problem in text.port_number(check)]
+        errors += checked("spec.healthCheckNodePort", check, text.port_number)
     internal = spec.get("internalTrafficPolicy")
     if internal is None:
         if internal_policy and kind in ("NodePort", "LoadBalancer", "ClusterIP"):
