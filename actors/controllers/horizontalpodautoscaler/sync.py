@@ -1,297 +1,321 @@
-"""HorizontalPodAutoscaler controller: scales a target to the size that its metrics require.
+"""One sync of an autoscaler as steps: what is read and written, and what follows an answer.  Pure.
 
 Turns an autoscaler, the scale of its target and its metrics into a new scale and a status.
 
-Holds: an autoscaler is synced once per sync period, independent of other events; the history of
-       recommendations is in memory only and uses the monotonic clock (Go compares times by it),
-       while the ages of pods, which come from the API, use the wall clock.
-
-Mirrors  kubernetes v1.25 pkg/controller/podautoscaler/{horizontal.go,rate_limiters.go}.
-Differs  no known deviation.
+Mirrors  kubernetes v1.25 pkg/controller/podautoscaler/horizontal.go (reconcileAutoscaler,
+         scaleForResourceMappings, computeReplicasForMetrics, setStatus, updateStatusIfNeeded).
 """
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import NamedTuple
 
 from actors.controllers.horizontalpodautoscaler import decide
 from actors.controllers.horizontalpodautoscaler import metric_sources as sources
-from actors.controllers.horizontalpodautoscaler.metrics_apis import Asked, source_of
-from actors.controllers.shared.pod_owners import labelled
-from actors.controllers.shared.shell import Env
-from sim.api.objects import key_of
-from sim.api.selectors import SelectorError, parse_labels
+from actors.controllers.horizontalpodautoscaler.metrics_apis import Asked
+from actors.controllers.shared.metrics_api import Metrics
+from actors.controllers.shared.steps import Event, SyncFailed, T, Update
+from sim.api.schema.resource import Resource
+from sim.api.selectors import LabelSelector, SelectorError, parse_labels
 from sim.api.types import Obj, Reply
-from sim.client.queue import WorkQueue
-from sim.client.rest.limiter import ItemExponential
 from sim.dataclass import dataclass
 from sim.units import format_time
 
-CLIENT = "horizontal-pod-autoscaler"
+AUTOSCALERS = "horizontalpodautoscalers"
 
 
-@dataclass(slots=True)
-class _SyncState:
-    """State of one sync: the autoscaler's status as it will be written, and the target's scale.
+@dataclass(frozen=True, slots=True)
+class GetScale:
+    """Read the scale of a target."""
 
-    current: replicas in the spec of the target's scale
-    observed: replicas in the status of the target's scale
-    usage_cause: trace record of the newest measurement, 0 if there is none
+    resource: Resource
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetScale:
+    """Write the scale of a target.
+
+    why: the facts of the decision, with the trace record of the newest measurement as its cause
     """
 
-    key: str
-    hpa: Obj
-    status: Obj
-    namespace: str
-    scale: Obj = field(default_factory=dict)
-    resource: Any = None
-    current: int = 0
-    observed: int = 0
-    usage_cause: int = 0
-
-    @property
-    def spec(self) -> Obj:
-        """The spec of the autoscaler."""
-        spec: Obj = self.hpa["spec"]
-        return spec
+    resource: Resource
+    scale: Obj
+    target: str
+    why: Obj
+    cause: int
 
 
-class AutoscalerLoop:
-    """Shell of the controller: the queue, and the sync of one autoscaler."""
+@dataclass(frozen=True, slots=True)
+class ReadMetric:
+    """Find the source of a metric.  Answer: the source"""
 
-    def __init__(self, env: Env) -> None:
-        self.env = env
-        self.client = env.client(CLIENT)
-        self.scales = env.client(CLIENT)
-        self.recorder = env.recorder(CLIENT, self.client)
-        options = env.options
-        self._period_us = options.horizontal_pod_autoscaler_sync_period_us
-        self.queue = WorkQueue(
-            env.ctx, "horizontalpodautoscaler", ItemExponential(self._period_us, self._period_us)
-        )
-        self.autoscalers = env.informers["horizontalpodautoscalers"]
-        self.pods = env.informers["pods"]
-        self._failed = env.ctx.kernel.kind("sync-error", "queue", "key", "error")
-        self._history: dict[str, decide.History] = {}
-        self._periods = decide.Periods(
-            options.horizontal_pod_autoscaler_tolerance,
-            options.horizontal_pod_autoscaler_downscale_stabilization_us,
-            options.horizontal_pod_autoscaler_cpu_initialization_period_us,
-            options.horizontal_pod_autoscaler_initial_readiness_delay_us,
-        )
-        self.autoscalers.on(add=self._changed, update=lambda _, new: self._changed(new))
+    asked: Asked
 
-    def _changed(self, hpa: Obj) -> None:
-        self.queue.add_rate_limited(key_of(hpa))
 
-    async def work(self) -> None:
-        """Sync each key once per period until its autoscaler is deleted."""
-        while True:
-            key = await self.queue.get()
-            hpa = self.autoscalers.get(key)
-            if hpa is None:
-                self._history.pop(key, None)
-            else:
-                error = await self.sync(key, hpa)
-                if error is not None:
-                    self.env.ctx.record(self._failed, (self.queue.name, key, error))
-                self.queue.add_rate_limited(key)
-            self.queue.done(key)
+Action = GetScale | SetScale | ReadMetric | Update | Event
 
-    async def sync(self, key: str, hpa: Obj) -> str | None:
-        """Scale the target of one autoscaler; returns an error text or None."""
-        state = _SyncState(key, hpa, dict(hpa.get("status") or {}), hpa["metadata"]["namespace"])
-        problem = await self._get_scale(state)
-        if problem is not None:
-            text = f"the HPA controller was unable to get the target's current scale: {problem}"
-            self._set_condition(state, decide.Condition("AbleToScale", "False", "FailedGetScale", text))
-            self._warn(state, "FailedGetScale", problem)
-            return await self._write(state) or problem
-        text = "the HPA controller was able to get the target's current scale"
-        self._set_condition(state, decide.Condition("AbleToScale", "True", "SucceededGetScale", text))
-        first = decide.Moment(state.current, self.env.ctx.now_us())
-        self._history.setdefault(key, decide.History((first,)))
-        return await self._decide(state)
+
+class Answer(NamedTuple):
+    """What follows an action, and the time by both clocks of the process."""
+
+    reply: Reply
+    source: Metrics | None
+    now_us: int
+    wall_us: int
+
+
+Steps = Generator[Action, Answer, T]
+
+
+class Seen(NamedTuple):
+    """What a sync sees besides the autoscaler.
+
+    resources: those that a target may have
+    pods_of: the pods of a namespace that a selector matches
+    history: what is remembered of the autoscaler; None if this is its first sync
+    now_us, wall_us: the time by both clocks
+    """
+
+    resources: Iterable[Resource]
+    pods_of: Callable[[str, LabelSelector], Sequence[Obj]]
+    periods: decide.Periods
+    history: decide.History | None
+    now_us: int
+    wall_us: int
+
+
+class Outcome(NamedTuple):
+    """The end of a sync: the error text, and what is remembered."""
+
+    error: str | None
+    history: decide.History | None
+
+
+def reconcile(hpa: Obj, seen: Seen) -> Steps[Outcome]:
+    """The sync of an autoscaler."""
+    return _Sync(hpa, seen).run()
+
+
+class _Sync:
+    """The status as it will be written, and the scale of the target.
+
+    current: replicas in the spec of the scale; observed: those in its status
+    cause: trace record of the newest measurement, 0 if there is none
+    """
+
+    def __init__(self, hpa: Obj, seen: Seen) -> None:
+        self.seen = seen
+        self.hpa = hpa
+        self.spec: Obj = hpa["spec"]
+        self.status: Obj = dict(hpa.get("status") or {})
+        self.namespace: str = hpa["metadata"]["namespace"]
+        self.history = seen.history or decide.History()
+        self.now_us, self.wall_us = seen.now_us, seen.wall_us
+        self.scale: Obj = {}
+        self.current = self.observed = self.cause = 0
+
+    def _do(self, action: Action) -> Steps[Answer]:
+        answer = yield action
+        self.now_us, self.wall_us = answer.now_us, answer.wall_us
+        return answer
+
+    def run(self) -> Steps[Outcome]:
+        error, found = None, False
+        try:
+            resource = yield from self._find_scale()
+            found = True
+            yield from self._decide(resource)
+        except SyncFailed as failure:
+            error = str(failure)
+        return Outcome(error, self.history if found else self.seen.history)
 
     # --- the target -------------------------------------------------------------------------------
 
-    async def _get_scale(self, state: _SyncState) -> str | None:
-        """Find the target's resource and read its scale, trying its versions; returns an error or
-        None.
-        """
-        target = state.spec["scaleTargetRef"]
-        given = target.get("apiVersion", "")
+    def _find_scale(self) -> Steps[Resource]:
+        """Read the scale of the target.  Raises SyncFailed."""
+        try:
+            resource = yield from self._get_scale()
+        except SyncFailed as failure:
+            text = f"the HPA controller was unable to get the target's current scale: {failure}"
+            self._set_condition("AbleToScale", "False", "FailedGetScale", text)
+            yield from self._warn("FailedGetScale", str(failure))
+            yield from self._write()
+            raise
+        text = "the HPA controller was able to get the target's current scale"
+        self._set_condition("AbleToScale", "True", "SucceededGetScale", text)
+        if self.seen.history is None:
+            self.history = decide.History((decide.Moment(self.current, self.now_us),))
+        return resource
+
+    def _get_scale(self) -> Steps[Resource]:
+        """Find the target's resource and read its scale, trying its versions.  Raises SyncFailed."""
+        target = self.spec["scaleTargetRef"]
+        given, kind = target.get("apiVersion", ""), target["kind"]
         group, slash, version = given.rpartition("/")
         if "/" in group or (slash and not (group and version)):
-            return f"unexpected GroupVersion string: {given}"
-        kind = target["kind"]
-        known = (*self.env.scheme.resources, *self.env.scheme.more.served.resources)
-        found = [r for r in known if r.group == group and r.kind == kind]
-        if not found:
-            return f'no matches for kind "{kind}" in group "{group}"'
-        problem = ""
+            raise SyncFailed(f"unexpected GroupVersion string: {given}")
+        found = [r for r in self.seen.resources if r.group == group and r.kind == kind]
+        problem = "" if found else f'no matches for kind "{kind}" in group "{group}"'
         for resource in found:
-            request = self.scales.request(
-                "get", resource, state.namespace, target["name"], subresource="scale"
-            )
-            reply = await self.scales.ask(request)
+            reply = (yield from self._do(GetScale(resource, self.namespace, target["name"]))).reply
             if reply.ok:
-                state.scale, state.resource = _body(reply), resource
-                state.current = (state.scale.get("spec") or {}).get("replicas", 0)
-                state.observed = (state.scale.get("status") or {}).get("replicas", 0)
-                return None
+                scale: Obj = reply.body
+                self.scale = scale
+                self.current = (scale.get("spec") or {}).get("replicas", 0)
+                self.observed = (scale.get("status") or {}).get("replicas", 0)
+                return resource
             problem = problem or reply.message
-        return problem
+        raise SyncFailed(problem)
 
     # --- the size ---------------------------------------------------------------------------------
 
-    async def _decide(self, state: _SyncState) -> str | None:
-        spec, current = state.spec, state.current
+    def _decide(self, resource: Resource) -> Steps[None]:
+        spec, current = self.spec, self.current
         low, high = spec.get("minReplicas", 1), spec["maxReplicas"]
         shown: list[Obj] | None = None
         wanted, why = current, ""
         if current == 0 and low != 0:
             text = "scaling is disabled since the replica count of the target is zero"
-            self._set_condition(state, decide.Condition("ScalingActive", "False", "ScalingDisabled", text))
+            self._set_condition("ScalingActive", "False", "ScalingDisabled", text)
         elif current > high:
             wanted, why = high, "Current number of replicas above Spec.MaxReplicas"
         elif current < low:
             wanted, why = low, "Current number of replicas below Spec.MinReplicas"
         else:
-            found = await self._compute(state, self.env.ctx.wall_us())
-            if isinstance(found, str):
-                self._set_status(
-                    state, state.status.get("desiredReplicas", 0), state.status.get("currentMetrics")
-                )
-                error = await self._write(state)
-                self._warn(state, "FailedComputeMetricsReplicas", found)
-                return error or f"failed to compute desired number of replicas: {found}"
-            proposed, name, shown = found
+            try:
+                proposed, name, shown = yield from self._compute()
+            except SyncFailed as failure:
+                self._keep_status()
+                failed = f"failed to compute desired number of replicas: {failure}"
+                try:
+                    yield from self._write()
+                except SyncFailed as unwritten:
+                    failed = str(unwritten)
+                yield from self._warn("FailedComputeMetricsReplicas", str(failure))
+                raise SyncFailed(failed) from None
             if proposed != current:
                 why = f"{name} above target" if proposed > current else "All metrics below target"
-            bounds = decide.Bounds(low, high, spec.get("behavior"), current, self.env.ctx.now_us())
-            size = decide.normalize(proposed, bounds, self._history[state.key], self._periods.downscale_us)
-            self._history[state.key] = size.history
+            bounds = decide.Bounds(low, high, spec.get("behavior"), current, self.now_us)
+            size = decide.normalize(proposed, bounds, self.history, self.seen.periods.downscale_us)
+            self.history = size.history
             for condition in size.conditions:
-                self._set_condition(state, condition)
+                self._set_condition(condition.type, condition.status, condition.reason, condition.message)
             wanted = size.replicas
         if wanted != current:
-            error = await self._rescale(state, wanted, why)
-            if error is not None:
-                return error
-            state.status["lastScaleTime"] = format_time(self.env.ctx.wall_us())
-        self._set_status(state, wanted, shown)
-        return await self._write(state)
+            yield from self._rescale(resource, wanted, why)
+            self.status["lastScaleTime"] = format_time(self.wall_us)
+        self._set_status(wanted, shown)
+        yield from self._write()
 
-    async def _rescale(self, state: _SyncState, wanted: int, why: str) -> str | None:
-        scale = {**state.scale, "spec": {**(state.scale.get("spec") or {}), "replicas": wanted}}
-        facts = {"from": state.current, "to": wanted, "why": why}
-        target = f"{state.resource.plural}/{state.namespace}/{state.spec['scaleTargetRef']['name']}"
-        self.env.ctx.decided("autoscale", target, facts, state.usage_cause)
-        reply = await self.scales.update(state.resource, scale, subresource="scale")
+    def _rescale(self, resource: Resource, wanted: int, why: str) -> Steps[None]:
+        scale = {**self.scale, "spec": {**(self.scale.get("spec") or {}), "replicas": wanted}}
+        facts = {"from": self.current, "to": wanted, "why": why}
+        target = f"{resource.plural}/{self.namespace}/{self.spec['scaleTargetRef']['name']}"
+        reply = (yield from self._do(SetScale(resource, scale, target, facts, self.cause))).reply
         if not reply.ok:
-            self._warn(state, "FailedRescale", f"New size: {wanted}; reason: {why}; error: {reply.message}")
-            text = f"the HPA controller was unable to update the target scale: {reply.message}"
-            self._set_condition(state, decide.Condition("AbleToScale", "False", "FailedUpdateScale", text))
-            self._set_status(
-                state, state.status.get("desiredReplicas", 0), state.status.get("currentMetrics")
+            yield from self._warn(
+                "FailedRescale", f"New size: {wanted}; reason: {why}; error: {reply.message}"
             )
-            return await self._write(state) or f"failed to rescale: {reply.message}"
+            text = f"the HPA controller was unable to update the target scale: {reply.message}"
+            self._set_condition("AbleToScale", "False", "FailedUpdateScale", text)
+            self._keep_status()
+            yield from self._write()
+            raise SyncFailed(f"failed to rescale: {reply.message}")
         text = f"the HPA controller was able to update the target scale to {wanted}"
-        self._set_condition(state, decide.Condition("AbleToScale", "True", "SucceededRescale", text))
-        self.recorder.event(state.hpa, "Normal", "SuccessfulRescale", f"New size: {wanted}; reason: {why}")
-        history, now_us = self._history[state.key], self.env.ctx.now_us()
-        self._history[state.key] = history.scaled(state.current, wanted, state.spec.get("behavior"), now_us)
-        return None
+        self._set_condition("AbleToScale", "True", "SucceededRescale", text)
+        text = f"New size: {wanted}; reason: {why}"
+        yield from self._do(Event(self.hpa, "Normal", "SuccessfulRescale", text))
+        self.history = self.history.scaled(self.current, wanted, self.spec.get("behavior"), self.now_us)
 
     # --- metrics ----------------------------------------------------------------------------------
 
-    async def _compute(self, state: _SyncState, wall_us: int) -> tuple[int, str, list[Obj]] | str:
-        """(largest proposal, name of its metric, metrics for the status), or an error text."""
-        text = (state.scale.get("status") or {}).get("selector", "")
+    def _compute(self) -> Steps[tuple[int, str, list[Obj]]]:
+        """(largest proposal, name of its metric, metrics for the status).  Raises SyncFailed."""
+        wall_us = self.wall_us
+        text = (self.scale.get("status") or {}).get("selector", "")
         if not text:
-            self._warn(state, "SelectorRequired", "selector is required")
+            yield from self._warn("SelectorRequired", "selector is required")
             missing = "the HPA target's scale is missing a selector"
-            self._set_condition(state, decide.Condition("ScalingActive", "False", "InvalidSelector", missing))
-            return "selector is required"
+            self._set_condition("ScalingActive", "False", "InvalidSelector", missing)
+            raise SyncFailed("selector is required")
         try:
             selector = parse_labels(text)
         except SelectorError as error:  # a custom resource can have any text as its selector
             invalid = f"couldn't convert selector into a corresponding internal selector object: {error}"
-            self._warn(state, "InvalidSelector", invalid)
-            self._set_condition(state, decide.Condition("ScalingActive", "False", "InvalidSelector", invalid))
-            return invalid
-        pods = labelled(self.pods, state.namespace, selector)
-        target = sources.Target(state.namespace, pods, state.current, state.observed, wall_us)
+            yield from self._warn("InvalidSelector", invalid)
+            self._set_condition("ScalingActive", "False", "InvalidSelector", invalid)
+            raise SyncFailed(invalid) from error
+        pods = self.seen.pods_of(self.namespace, selector)
+        target = sources.Target(self.namespace, pods, self.current, self.observed, wall_us)
         found: list[sources.Found] = []
         failed: list[sources.Failed] = []
         shown: list[Obj] = []
-        for metric in state.spec["metrics"]:
-            asked = Asked(metric, state.namespace, text)
-            source = await source_of(self.env.metrics, self.client, self.env.scheme, asked)
-            result = sources.compute(source, metric, target, self._periods)
+        for metric in self.spec["metrics"]:
+            source = (yield from self._do(ReadMetric(Asked(metric, self.namespace, text)))).source
+            assert source is not None
+            result = sources.compute(source, metric, target, self.seen.periods)
             if isinstance(result, sources.Found):
                 found.append(result)
                 shown.append(result.shown)
-                state.usage_cause = max(state.usage_cause, result.cause)
+                self.cause = max(self.cause, result.cause)
             else:
                 failed.append(result)
                 shown.append({"type": ""})
-                self._warn(state, result.reason, result.problem)
+                yield from self._warn(result.reason, result.problem)
         best = max(found, key=lambda result: result.replicas, default=None)
         if best is not None and not best.replicas:
             best = found[-1]  # Quirk: if all propose 0 replicas, the last metric is reported
-        if best is None or (failed and best.replicas < state.current):
+        if best is None or (failed and best.replicas < self.current):
             first = failed[0]
             why = f"the HPA was unable to compute the replica count: {first.problem}"
-            self._set_condition(state, decide.Condition("ScalingActive", "False", first.reason, why))
+            self._set_condition("ScalingActive", "False", first.reason, why)
             count = f"{len(failed)} invalid out of {len(shown)}"
-            return f"invalid metrics ({count}), first error is: {first.error}"
+            raise SyncFailed(f"invalid metrics ({count}), first error is: {first.error}")
         text = f"the HPA was able to successfully calculate a replica count from {best.name}"
-        self._set_condition(state, decide.Condition("ScalingActive", "True", "ValidMetricFound", text))
+        self._set_condition("ScalingActive", "True", "ValidMetricFound", text)
         return best.replicas, best.name, shown
 
     # --- status -----------------------------------------------------------------------------------
 
-    def _warn(self, state: _SyncState, reason: str, text: str) -> None:
-        self.recorder.event(state.hpa, "Warning", reason, text)
+    def _warn(self, reason: str, text: str) -> Steps[None]:
+        yield from self._do(Event(self.hpa, "Warning", reason, text))
 
-    def _set_condition(self, state: _SyncState, condition: decide.Condition) -> None:
+    def _set_condition(self, kind: str, status: str, reason: str, message: str) -> None:
         """Set a condition; its transition time changes only with its status."""
-        known = list(state.status.get("conditions") or ())
-        at = next((i for i, stored in enumerate(known) if stored["type"] == condition.type), len(known))
+        known = list(self.status.get("conditions") or ())
+        at = next((i for i, stored in enumerate(known) if stored["type"] == kind), len(known))
         stored = known[at] if at < len(known) else {}
-        since = stored.get("lastTransitionTime") if stored.get("status") == condition.status else None
+        since = stored.get("lastTransitionTime") if stored.get("status") == status else None
         known[at : at + 1] = [
             {
-                "type": condition.type,
-                "status": condition.status,
-                "lastTransitionTime": since or format_time(self.env.ctx.wall_us()),
-                "reason": condition.reason,
-                "message": condition.message,
+                "type": kind,
+                "status": status,
+                "lastTransitionTime": since or format_time(self.wall_us),
+                "reason": reason,
+                "message": message,
             }
         ]
-        state.status["conditions"] = known
+        self.status["conditions"] = known
 
-    def _set_status(self, state: _SyncState, desired: int, shown: list[Obj] | None) -> None:
-        state.status |= {"desiredReplicas": desired, "currentMetrics": shown}
-        state.status.pop("currentReplicas", None)
-        state.status.pop("observedGeneration", None)
-        if state.current:
-            state.status["currentReplicas"] = state.current
+    def _keep_status(self) -> None:
+        self._set_status(self.status.get("desiredReplicas", 0), self.status.get("currentMetrics"))
 
-    async def _write(self, state: _SyncState) -> str | None:
-        if state.status == (state.hpa.get("status") or {}):
-            return None
-        written = {**state.hpa, "status": state.status}
-        reply = await self.client.update("horizontalpodautoscalers", written, subresource="status")
+    def _set_status(self, desired: int, shown: list[Obj] | None) -> None:
+        self.status |= {"desiredReplicas": desired, "currentMetrics": shown}
+        self.status.pop("currentReplicas", None)
+        self.status.pop("observedGeneration", None)
+        if self.current:
+            self.status["currentReplicas"] = self.current
+
+    def _write(self) -> Steps[None]:
+        """Write the status if it differs.  Raises SyncFailed."""
+        if self.status == (self.hpa.get("status") or {}):
+            return
+        written = {**self.hpa, "status": self.status}
+        reply = (yield from self._do(Update(AUTOSCALERS, written, "status"))).reply
         if not reply.ok:
-            self._warn(state, "FailedUpdateStatus", reply.message)
-            return f"failed to update status: {reply.message}"
-        return None
-
-
-def _body(reply: Reply) -> Obj:
-    body: Obj = reply.body
-    return body
+            yield from self._warn("FailedUpdateStatus", reply.message)
+            raise SyncFailed(f"failed to update status: {reply.message}")
