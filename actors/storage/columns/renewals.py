@@ -42,17 +42,49 @@ WORDS = ("draw", "state")  # columns of unsigned 64-bit numbers
 Columns = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 
+class Places:
+    """The places of the open window: one for each renewal, in the order of their instants.
+
+    times: the instants; pairs: with the series of each in the trace
+    after: the columns after the renewals
+    sent, ended: when each is sent, and when the one before it was answered
+    done: how many have happened; kept: how many of these have been copied to the columns of `Beats`
+    """
+
+    __slots__ = ("after", "done", "ended", "kept", "pairs", "sent", "times", "window")
+
+    def __init__(self, window: Window, before: Columns) -> None:
+        at = before["at"]
+        self.window = window
+        self.times: list[Virtual] = at.tolist()
+        self.pairs: Any = np.stack((before["series"], at), axis=1).astype("<i8")
+        self.sent: Any = before["sent"]
+        self.ended: Any = before["end"]
+        self.after = following(before)
+        self.done = self.kept = 0
+
+    def drop(self, place: int) -> None:
+        """Cancel the renewal at a place."""
+        for name in ("rows", "at", "value", "time_s"):
+            setattr(self.window, name, np.delete(getattr(self.window, name), place))
+        del self.times[place]
+        self.pairs = np.delete(self.pairs, place, 0)
+        self.sent, self.ended = np.delete(self.sent, place), np.delete(self.ended, place)
+        self.after = {name: np.delete(column, place) for name, column in self.after.items()}
+
+    def order(self, place: int) -> int:
+        """The order of a place among the calls of its instant, equal to that of `Heartbeat`."""
+        sent_us, pause_us = int(self.sent[place]), int(self.sent[place] - self.ended[place])
+        return sent_us << ORDER_BITS | LATER | (LATER - 1 - pause_us if pause_us < LATER else 0)
+
+
 class Beats:
     """The leases with columnar renewals, and the present window.
 
     columns: arrays with one row per lease. `at`: when the next renewal is written (NEVER_US: it is
         a single one); `sent`: when it is sent; `written`, `end`: when the last one was written and
         answered; `state`, `draw`: of the next draw
-    _next: for the places of the window, the columns after their renewals; `_done` of these have
-        happened, and `_kept` of them have been copied to `columns`
-
-    Size: the columns of the present window and the position in it are read for each renewal, of
-    which a thousand nodes make a hundred a second of virtual time.
+    _places: of the open window; None between two windows
     """
 
     def __init__(self, kernel: Kernel, store: MemoryStore, prefix: str, watched: Callable[[], bool]) -> None:
@@ -68,13 +100,8 @@ class Beats:
         self._subscription: object = None
         self._epoch = -1
         self._carriers: list[Carrier] = []  # one for each server
-        self._window: Window | None = None
-        self._times: list[Virtual] = []
-        self._pairs: Any = None
-        self._next: Columns = {}
-        self._sent: Any = None  # by place: when it is sent, and when the previous one was answered
-        self._ended: Any = None
-        self._done = self._kept = self._serial = 0
+        self._places: Places | None = None
+        self._serial = 0
         self._end_us = Virtual(0)
         kernel.bulk = self._go_on
 
@@ -94,7 +121,7 @@ class Beats:
         if state["period"] < SPAN_US or not state["bound"] <= BOUND_MAX:
             return False
         if next_us < self._end_us and self.members:
-            if self._times:
+            if self._places is not None and self._places.times:
                 return False
             self._begin(next_us)
         elif not self.members:
@@ -117,7 +144,7 @@ class Beats:
 
     def _begin(self, at_us: Virtual) -> None:
         """Start the next window at `at_us`, when no window is open."""
-        self._window, self._times, self._done, self._kept = None, [], 0, 0
+        self._places = None
         self._end_us = self._kernel.bulk_us = at_us
         self._kernel.bulk_order = 0
 
@@ -141,22 +168,13 @@ class Beats:
         row = self._course.rows.get(key)
         if row is not None and self._who[row] is not None:
             self._keep()
-            window = self._window
-            if window is not None:
-                for place in (window.rows[self._done :] == row).nonzero()[0].tolist():
-                    self._drop(window, self._done + place)
+            places = self._places
+            if places is not None:
+                for place in (places.window.rows[places.done :] == row).nonzero()[0].tolist():
+                    places.drop(places.done + place)
             self._part(row)
             if not self.members:
                 self._kernel.bulk_us = NEVER_US
-
-    def _drop(self, window: Window, place: int) -> None:
-        """Cancel the renewal at a place of the window."""
-        for name in ("rows", "at", "value", "time_s"):
-            setattr(window, name, np.delete(getattr(window, name), place))
-        del self._times[place]
-        self._pairs = np.delete(self._pairs, place, 0)
-        self._sent, self._ended = np.delete(self._sent, place), np.delete(self._ended, place)
-        self._next = {name: np.delete(column, place) for name, column in self._next.items()}
 
     def _part(self, row: int) -> Beater:
         """Renew a lease singly from now on."""
@@ -194,10 +212,10 @@ class Beats:
 
     def _part_all(self) -> list[Beater]:
         self._keep()
-        window, done = self._window, self._done
-        if window is not None:
-            for place in range(len(self._times) - 1, done - 1, -1):
-                self._drop(window, place)
+        places = self._places
+        if places is not None:
+            for place in range(len(places.times) - 1, places.done - 1, -1):
+                places.drop(place)
         parted = [self._part(row) for row, known in enumerate(self._who) if known is not None]
         self._kernel.bulk_us = NEVER_US
         return parted
@@ -210,15 +228,16 @@ class Beats:
             self._part_all()
             return
         while True:
-            times, done = self._times, self._done
-            to = bisect_left(times, until_us, done)
-            while to < len(times) and times[to] == until_us and self._order(to) < order:
-                to += 1
-            if to > done:
-                self._happen(done, to)
-            if to < len(times):
-                self._kernel.bulk_us, self._kernel.bulk_order = times[to], self._order(to)
-                return
+            if (places := self._places) is not None:
+                times, done = places.times, places.done
+                to = bisect_left(times, until_us, done)
+                while to < len(times) and times[to] == until_us and places.order(to) < order:
+                    to += 1
+                if to > done:
+                    self._happen(places, to)
+                if to < len(times):
+                    self._kernel.bulk_us, self._kernel.bulk_order = times[to], places.order(to)
+                    return
             if self._end_us > until_us or (self._end_us == until_us and not order):
                 self._kernel.bulk_us, self._kernel.bulk_order = self._end_us, 0
                 return
@@ -228,27 +247,19 @@ class Beats:
                 return
             self._open(max(self._end_us, Virtual(self.columns["at"].min())))
 
-    def _order(self, place: int) -> int:
-        """The order of a place of the window among the calls of its instant, equal to that of
-        `Heartbeat`.
-        """
-        sent_us, pause_us = int(self._sent[place]), int(self._sent[place] - self._ended[place])
-        return sent_us << ORDER_BITS | LATER | (LATER - 1 - pause_us if pause_us < LATER else 0)
-
-    def _happen(self, lo: int, hi: int) -> None:
-        window, kernel, store = self._window, self._kernel, self._store
-        assert window is not None
+    def _happen(self, places: Places, hi: int) -> None:
+        window, lo, kernel, store = places.window, places.done, self._kernel, self._store
         first = store.revision + 1
-        ident = kernel.trace.run(first, self._pairs[lo:hi].tobytes())
+        ident = kernel.trace.run(first, places.pairs[lo:hi].tobytes())
         run = window.runs[-1] if window.runs else None
         if run is None or not (
             run.hi == lo and run.ident + lo - run.lo == ident and store.reach(self._bucket, run, hi)
         ):
-            run = Run(self._course, window, lo, hi, first, ident, self._times[lo])
+            run = Run(self._course, window, lo, hi, first, ident, places.times[lo])
             window.runs.append(run)
             store.run(self._bucket, run)
         kernel.steps += hi - lo
-        self._done = hi
+        places.done = hi
         if len(self._carriers) == 1:
             self._carriers[0].carried(hi - lo)
         else:
@@ -257,13 +268,14 @@ class Beats:
 
     def _keep(self) -> None:
         """Copy what has happened to the columns."""
-        window, kept, done = self._window, self._kept, self._done
-        if window is not None and kept < done:
+        places = self._places
+        if places is not None and places.kept < places.done:
+            kept, done, window = places.kept, places.done, places.window
             rows = window.rows[kept:done]
-            for name, column in self._next.items():
+            for name, column in places.after.items():
                 self.columns[name][rows] = column[kept:done]
             self._course.last[rows] = window.serial
-            self._kept = done
+            places.kept = done
 
     def _open(self, begin_us: Virtual) -> None:
         """Open the window from `begin_us` on."""
@@ -278,13 +290,9 @@ class Beats:
         at, value = mine["at"], mine["sent"] + mine["offset"]
         time_s = (at + mine["ahead"]) // SECOND
         self._serial += 1
-        self._window = Window(self._serial, (rows.astype(np.int32), at, value, time_s), self._lines)
-        self._lent = True
-        self._course.windows.append(self._window)
-        self._times, self._done, self._kept, self._end_us = at.tolist(), 0, 0, end_us
-        self._pairs = np.stack((mine["series"], at), axis=1).astype("<i8")
-        self._sent, self._ended = mine["sent"], mine["end"]
-        self._next = following(mine)
+        window = Window(self._serial, (rows.astype(np.int32), at, value, time_s), self._lines)
+        self._lent, self._end_us, self._places = True, end_us, Places(window, mine)
+        self._course.windows.append(window)
 
 
 def following(mine: Columns) -> Columns:
