@@ -57,8 +57,20 @@ if TYPE_CHECKING:
         def __sub__(self, duration_us: int, /) -> Wall: ...
         def __sub__(self, other: int, /) -> int: ...
 
+    class Revision(int):
+        """A revision of the storage: 0 is before every write."""
+
+        def __add__(self, writes: int, /) -> Revision: ...
+        @overload
+        def __sub__(self, since: Revision, /) -> int: ...  # type: ignore[overload-overlap]
+        @overload
+        def __sub__(self, writes: int, /) -> Revision: ...
+        def __sub__(self, other: int, /) -> int: ...
+
 else:
-    Virtual = Wall = int
+    Virtual = Wall = Revision = int
+
+NO_REVISION = Revision(0)
 
 # --- quoted text ----------------------------------------------------------------------------------
 

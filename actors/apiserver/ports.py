@@ -35,13 +35,13 @@ from sim.api.watch.columnar_renewals import Crowd
 from sim.api.watch.feed import Feed
 from sim.api.watch.lease_renewals import Line, Renewal
 from sim.kernel import Context, Kernel
-from sim.units import Virtual
+from sim.units import Revision, Virtual
 
 
 class LocalStore(Feed, Protocol):
     """A store that answers at once, with the members that watch caches and fast paths use."""
 
-    def revision_at(self, at_us: Virtual) -> int:
+    def revision_at(self, at_us: Virtual) -> Revision:
         """Return the newest revision that was committed by an instant."""
         ...
 
@@ -96,7 +96,7 @@ class LocalStore(Feed, Protocol):
 
     guards: dict[str, Callable[[], None]]
 
-    def before_compact(self, hook: Callable[[int], None]) -> Callable[[], None]:
+    def before_compact(self, hook: Callable[[Revision], None]) -> Callable[[], None]:
         """Call a hook before each compaction; the result removes it."""
         ...
 
@@ -170,7 +170,7 @@ class StorageProcess(Protocol):
         """Carry out an operation with the storage's latency and faults."""
         ...
 
-    def compact(self, rev: int) -> None:
+    def compact(self, rev: Revision) -> None:
         """Discard history below a revision."""
         ...
 

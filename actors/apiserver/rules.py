@@ -54,6 +54,7 @@ from sim.api.verbs import custom as custom_verbs
 from sim.api.verbs.call import Call, Rules, any_of
 from sim.api.verbs.scale import scale_of
 from sim.kernel import Kernel
+from sim.units import Revision
 
 
 class Read(NamedTuple):
@@ -89,7 +90,7 @@ class StoreView:
         self._watched: dict[str, Callable[[], None]] = {}  # by prefix, how to unsubscribe
         self._scheme = scheme
         # Lists by prefix, each with the revision at which it was read.
-        self._lists: dict[str, tuple[int, list[Obj]]] = {}
+        self._lists: dict[str, tuple[Revision, list[Obj]]] = {}
         self.reads: list[Read] | None = None
 
     def get(self, resource: str, namespace: str, name: str) -> Obj | None:

@@ -39,7 +39,7 @@ from sim.kernel.dice import keyed
 from sim.kernel.kernel import Kernel
 from sim.kernel.streams import key_of
 from sim.kernel.trace.records import IN_SERIES
-from sim.units import MS, SECOND, Virtual
+from sim.units import MS, SECOND, Revision, Virtual
 
 if TYPE_CHECKING:
     from actors.storage.columns.renewals import Beats
@@ -123,7 +123,7 @@ class Storage:
         for pending in self.inside:
             self.kernel.call_later(0, pending.fail)
 
-    def _note(self, key: str, rev: int, cause: int) -> int:
+    def _note(self, key: str, rev: Revision, cause: int) -> int:
         """Record a write, which becomes the cause of what follows; returns the record."""
         kernel = self.kernel
         kind, writer = self._kind, self.writer
@@ -144,7 +144,7 @@ class Storage:
             known = self._series[key] = cause, self.writer, number
         return known[2]
 
-    def _note_renewal(self, line: Line, rev: int, at_us: Virtual, cause: int) -> int:
+    def _note_renewal(self, line: Line, rev: Revision, at_us: Virtual, cause: int) -> int:
         """Like `_note`, for an update of a lease by the fast path."""
         if self._kind.listeners:
             return self._note(line.key, rev, cause)
@@ -282,7 +282,7 @@ class Storage:
         """Keep an operation until a process starts."""
         self._early = [*filter(_Pending.wanted, self._early), pending]
 
-    def compact(self, rev: int) -> None:
+    def compact(self, rev: Revision) -> None:
         """Compact the store up to a revision, if the storage is healthy."""
         if self.prompt:
             self.store.compact(rev)

@@ -17,11 +17,11 @@ from typing import Any
 from actors.storage.compact.items import Packer
 from sim.api.store import Change, Item
 from sim.api.watch.columnar_renewals import Course, Run, spread
-from sim.units import Virtual
+from sim.units import NO_REVISION, Revision, Virtual
 
 Subscriber = Callable[[Change], None]
 DEAD_MAX = 1_000  # deleted keys that may wait in the key list, beyond a quarter of the live ones
-EVER = 1 << 62  # as a revision: the present
+EVER = Revision(1 << 62)  # as a revision: the present
 _REV, _TIME = attrgetter("rev"), attrgetter("at_us")
 
 
@@ -30,7 +30,7 @@ class Log(list[Any]):
 
     __slots__ = ()
 
-    def since(self, rev: int) -> list[Any]:
+    def since(self, rev: Revision) -> list[Any]:
         """The entries after a revision, as runs where they are stored as runs."""
         if not self or self[-1].rev <= rev:
             return []
@@ -39,7 +39,7 @@ class Log(list[Any]):
             found[0] = found[0].after(rev)
         return found
 
-    def forget(self, rev: int) -> list[Any]:
+    def forget(self, rev: Revision) -> list[Any]:
         """Remove the entries up to a revision, and return them."""
         count = bisect_right(self, rev, key=_REV)
         gone = self[:count]
@@ -48,15 +48,15 @@ class Log(list[Any]):
             self[0] = self[0].after(rev)
         return gone
 
-    def reached(self, at_us: Virtual) -> int:
+    def reached(self, at_us: Virtual) -> Revision:
         """The newest revision in the log that was committed by then; 0 if there is none."""
         count = bisect_right(self, at_us, key=_TIME)
         if not count:
-            return 0
+            return NO_REVISION
         last = self[count - 1]
         if type(last) is Run:
             return last.first + last.visible(at_us) - last.lo - 1
-        rev: int = last.rev
+        rev: Revision = last.rev
         return rev
 
 
@@ -132,7 +132,7 @@ class Bucket:
         for key in () if self.course is None else self.course.rows:
             self.bring(key)
 
-    def before(self, rev: int) -> dict[str, Item] | None:
+    def before(self, rev: Revision) -> dict[str, Item] | None:
         """The items as of a revision; None if they are the present ones."""
         later = self.log.since(rev)
         if not later:

@@ -45,7 +45,7 @@ from sim.api.store import (
 )
 from sim.api.watch.columnar_renewals import Course, Run, Runs, in_runs, is_renewed, spread
 from sim.api.watch.lease_renewals import Line, Renewal
-from sim.units import Virtual
+from sim.units import NO_REVISION, Revision, Virtual
 
 HEARTBEAT_ITEMS_MAX = 512  # superseded heartbeat revisions that are kept complete for late readers
 
@@ -59,27 +59,26 @@ class MemoryStore:
         self._heads: dict[str, Bucket] = {}  # by key up to the name
         self._renewed = Bucket("")  # bucket of the last renewal: nearly all are of leases
         self._log = Log()
-        self._rev = 0
-        self._floor = 0
+        self._rev = self._floor = NO_REVISION
         self._subscribers: list[tuple[str, Subscriber]] = []
         # Deferred work that is notified before the next write of an object commits, by key.
         self.guards: dict[str, Callable[[], None]] = {}
         # The latest superseded heartbeat revisions.
         self._heartbeat_items: deque[HeartbeatItem] = deque()
-        self._before_compact: list[Callable[[int], None]] = []
+        self._before_compact: list[Callable[[Revision], None]] = []
         # Called at each commit with (key, revision, cause); returns the trace record of the write.
-        self.note: Callable[[str, int, int], int] | None = None
-        self.note_renewal: Callable[[Line, int, Virtual, int], int] | None = (
+        self.note: Callable[[str, Revision, int], int] | None = None
+        self.note_renewal: Callable[[Line, Revision, Virtual, int], int] | None = (
             None  # the same for renewals, with (line, revision, time, cause)
         )
 
     @property
-    def revision(self) -> int:
+    def revision(self) -> Revision:
         """The revision of the last write."""
         return self._rev
 
     @property
-    def floor(self) -> int:
+    def floor(self) -> Revision:
         """The oldest revision that can be read."""
         return self._floor
 
@@ -375,7 +374,7 @@ class MemoryStore:
             return Page([items[key] for key in keys], rev)
         return Page([items[key] for key in keys[first:last]], rev)
 
-    def get_at(self, key: str, rev: int) -> Item | None:
+    def get_at(self, key: str, rev: Revision) -> Item | None:
         """The object as of a revision not below the floor, as a lagging watch cache reads it."""
         bucket = self._of(key)
         item = bucket.items.get(key)
@@ -401,7 +400,7 @@ class MemoryStore:
 
     # --- history ----------------------------------------------------------------------------------
 
-    def events(self, after: int, prefix: str, limit: int = 0) -> Sequence[Change] | Compacted:
+    def events(self, after: Revision, prefix: str, limit: int = 0) -> Sequence[Change] | Compacted:
         """Changes of a resource after a revision; `Runs` if there are only runs of renewals and no
         limit.
         """
@@ -422,7 +421,7 @@ class MemoryStore:
                 found = [change for change in found if change.item.key.startswith(prefix)]
         return found[:limit] if limit else found
 
-    def stretches(self, after: int, prefix: str) -> Iterable[Sequence[Change]] | Compacted:
+    def stretches(self, after: Revision, prefix: str) -> Iterable[Sequence[Change]] | Compacted:
         """All changes of a resource after a revision, in parts; those of columnar renewals are not
         expanded.
         """
@@ -435,16 +434,16 @@ class MemoryStore:
         parts = [[*part] for _, part in groupby(found, key=is_renewed)]
         return (Runs(part) if in_runs(part) else part for part in parts)
 
-    def changed_since(self, after: int, prefix: str) -> bool:
+    def changed_since(self, after: Revision, prefix: str) -> bool:
         """True if the resource of a key or prefix has changes after a revision."""
         log = self._bucket(bucket_of(prefix)).log
         return bool(log) and log[-1].rev > after
 
-    def revision_at(self, at_us: Virtual) -> int:
+    def revision_at(self, at_us: Virtual) -> Revision:
         """The newest revision committed by then, as far back as history is kept."""
         return self._log.reached(at_us) or self._floor
 
-    def compact(self, rev: int) -> None:
+    def compact(self, rev: Revision) -> None:
         """Drop the history up to `rev`, which becomes the oldest revision that can be read."""
         rev = min(rev, self._rev)
         if rev <= self._floor:
@@ -460,7 +459,7 @@ class MemoryStore:
                 bucket.course.trim(rev)
         self._floor = rev
 
-    def before_compact(self, hook: Callable[[int], None]) -> Callable[[], None]:
+    def before_compact(self, hook: Callable[[Revision], None]) -> Callable[[], None]:
         """Call `hook(rev)` before history up to `rev` is dropped; returns a function that cancels."""
         self._before_compact.append(hook)
         return lambda: self._before_compact.remove(hook)

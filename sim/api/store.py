@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from sim.units import Virtual, parse_time
+from sim.units import NO_REVISION, Revision, Virtual, parse_time
 
 NO_TIME = -1
 
@@ -57,7 +57,12 @@ class Item:
     __slots__ = ("cause", "created", "key", "managed", "obj", "raw", "rev")
 
     def __init__(
-        self, key: str, obj: dict[str, Any], rev: int, created: int, managed: tuple[Managed, ...] = ()
+        self,
+        key: str,
+        obj: dict[str, Any],
+        rev: Revision,
+        created: Revision,
+        managed: tuple[Managed, ...] = (),
     ) -> None:
         self.key = key
         self.obj = obj
@@ -78,7 +83,7 @@ class Item:
         text = self.peek(section, field)
         return parse_time(text) if text else NO_TIME
 
-    def restamped(self, rev: int) -> Item:
+    def restamped(self, rev: Revision) -> Item:
         """The same state with another revision: the last state, as of its deletion."""
         metadata = {**self.obj["metadata"], "resourceVersion": str(rev)}
         return Item(self.key, {**self.obj, "metadata": metadata}, rev, self.created, self.managed)
@@ -140,7 +145,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     cause: trace record of the write
     """
 
-    rev: int
+    rev: Revision
     item: Item
     prev: Item | None
     deleted: bool
@@ -151,7 +156,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 class Gone(msgspec.Struct, gc=False):
     """The deletion of an expired object, as a `Change`; makes the last state when it is read."""
 
-    rev: int
+    rev: Revision
     prev: Item
     at_us: Virtual
     cause: int = 0
@@ -188,7 +193,7 @@ class Range(msgspec.Struct, frozen=True):
     prefix: str
     start: str = ""
     limit: int = 0
-    rev: int = 0
+    rev: Revision = NO_REVISION
 
 
 class Put(msgspec.Struct, frozen=True):
@@ -266,7 +271,7 @@ class Page(msgspec.Struct, frozen=True):
     """
 
     items: list[Item]
-    rev: int
+    rev: Revision
     more: bool = False
     remaining: int = 0
 

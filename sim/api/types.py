@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from sim.api.store import Item
+from sim.units import NO_REVISION, Revision
 
 Json = Any
 Obj = dict[str, Any]
@@ -102,7 +103,7 @@ class Reply(msgspec.Struct):
     code: int
     item: Item | None = None
     items: list[Item] | None = None
-    revision: int = 0
+    revision: Revision = NO_REVISION
     more: str = ""
     remaining: int | None = None
     body: Json = None
@@ -154,7 +155,7 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
 
     type: EventType
     item: Item | None
-    revision: int
+    revision: Revision
     status: Json = None
     cause: int = 0
 

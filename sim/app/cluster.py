@@ -115,8 +115,8 @@ class Cluster:
     replaces_log: True replaces a file that is in the place of the audit log
     profile: "envtest" for an API server alone, as the envtest of controller-runtime has it
 
-    Size: each attribute is a part of the cluster that is made once, in an order that the run depends
-    on; programs of the library's users and faults reach two thirds of them by these names.
+    Size: each attribute is a part of the cluster that is made once, in an order on which the run
+    depends; programs of users and faults reach two thirds of them by these names.
     """
 
     supervisor: Supervisor

@@ -22,7 +22,7 @@ from sim.check.tally import Tally
 from sim.ident import NAMES, Names
 from sim.scenario.plan.plan import NodePlan, Plan, PlannedStep
 from sim.scenario.schema.sections import Expectation
-from sim.units import SECOND, Virtual, format_instant, parse_duration_us
+from sim.units import SECOND, Revision, Virtual, format_instant, parse_duration_us
 
 STEADY_US = 60 * SECOND  # after the boot of the last machine every node is Ready
 CONDITIONS = (
@@ -117,8 +117,9 @@ def _holds_of_nodes(plan: Plan, condition: Condition) -> bool:
     names = NAMES[plan.cluster.naming]
     tally, world = Tally(condition), World(names, zones)
     for number, node in enumerate(nodes, 1):
-        item = Item(f"//nodes//{node.name}", _ready_node(node, names), number, number)
-        change = Change(number, item, None, False, Virtual(0))
+        rev = Revision(number)
+        item = Item(f"//nodes//{node.name}", _ready_node(node, names), rev, rev)
+        change = Change(rev, item, None, False, Virtual(0))
         world.see("nodes", change)
         tally.see(world, "nodes", change)
     return tally.holds

@@ -24,6 +24,7 @@ from msgspec import Struct
 from sim.api import status
 from sim.api.store import Item
 from sim.api.types import EventType, Json, Reply, Request, WatchEvent
+from sim.units import Revision
 
 # To a server: upstream takes request bodies up to 3 MiB (apiserver DefaultConfig
 # MaxRequestBodyBytes); the rest is names and options.
@@ -45,8 +46,8 @@ class WireItem(Struct, frozen=True, array_like=True):
 
     key: str
     obj: dict[str, Any]
-    rev: int
-    created: int
+    rev: Revision
+    created: Revision
 
 
 class WireEvent(Struct, frozen=True, array_like=True):
@@ -54,7 +55,7 @@ class WireEvent(Struct, frozen=True, array_like=True):
 
     type: EventType
     item: WireItem | None
-    revision: int
+    revision: Revision
     status: Json = None
 
 
@@ -85,7 +86,7 @@ class Answer(Struct, frozen=True, array_like=True, tag="answer"):
     code: int
     item: WireItem | None
     items: list[WireItem] | None
-    revision: int
+    revision: Revision
     more: str
     remaining: int | None
     body: Json

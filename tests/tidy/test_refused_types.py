@@ -9,10 +9,11 @@ from mypy import api
 ROOT = Path(__file__).resolve().parents[2]
 # Each line is refused, except those that end in "# right".
 LINES = """
+from sim.api.store import Item, Range
 from sim.api.types import Verb
 from sim.faults.shared.ledger import AspectName
 from sim.kernel.timer import Timer
-from sim.units import SECOND, Virtual, Wall
+from sim.units import NO_REVISION, SECOND, Revision, Virtual, Wall
 
 def of_units(now_us: Virtual, wall_us: Wall) -> None:
     Timer(now_us + SECOND, print, None)  # right
@@ -21,6 +22,13 @@ def of_units(now_us: Virtual, wall_us: Wall) -> None:
     Timer(wall_us + SECOND, print, None)
     Timer(SECOND, print, None)
     Timer(now_us - now_us, print, None)
+
+def of_revisions(item: Item, rev: Revision, now_us: Virtual) -> None:
+    Range("", rev=item.rev)  # right
+    Range("", rev=max(rev - 1, NO_REVISION))  # right
+    Range("", rev=now_us)
+    Range("", rev=item.cause)
+    Range("", rev=rev - item.created)
 
 def of_names(verb: Verb, aspect: AspectName) -> bool:
     verb == "lists"

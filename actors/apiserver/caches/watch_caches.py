@@ -32,7 +32,7 @@ from sim.api.watch.cache_watch import CacheWatch
 from sim.api.watch.horizon import NEVER_US, Horizon, Timers
 from sim.api.watch.window import WINDOW_MIN
 from sim.kernel import Context
-from sim.units import SECOND, Virtual
+from sim.units import NO_REVISION, SECOND, Revision, Virtual
 
 FRESH_WAIT_US = 3 * SECOND  # watch_cache.go: blockTimeout
 
@@ -41,7 +41,7 @@ class CachedRead(NamedTuple):
     """A read that a watch cache answers once it shows `rev`."""
 
     cache: WatchCache
-    rev: int
+    rev: Revision
     read: Callable[[], Reply]
 
 
@@ -98,7 +98,7 @@ class Caches:
             )
         return cache
 
-    def before_compact(self, rev: int) -> None:
+    def before_compact(self, rev: Revision) -> None:
         """Read the history that compaction discards, also for resources without a cache so far."""
         self.by_node.forget()
         for resource in self._cached:
@@ -203,7 +203,7 @@ class Caches:
         # default watch time-out: uniform between --min-request-timeout and twice that
         return now_us + self.timers.uniform_us(self._min_watch_us, 2 * self._min_watch_us)
 
-    def open(self, cache: WatchCache, watch: CacheWatch, rev: int) -> CacheWatch | FailedWatch:
+    def open(self, cache: WatchCache, watch: CacheWatch, rev: Revision) -> CacheWatch | FailedWatch:
         """Begin a watch after a revision; return a failed one if the history does not reach back to
         it.
         """
@@ -219,7 +219,7 @@ class Caches:
 
     # --- waiting ----------------------------------------------------------------------------------
 
-    def when_fresh(self, cache: WatchCache, rev: int, then: Callable[[bool], None]) -> None:
+    def when_fresh(self, cache: WatchCache, rev: Revision, then: Callable[[bool], None]) -> None:
         """Call `then(True)` when the cache shows `rev`, `then(False)` if it does not in time."""
         if cache.revision() >= rev:
             then(True)
@@ -234,7 +234,7 @@ class FailedWatch:
     """
 
     def __init__(self, status: Obj, cause: int = 0) -> None:
-        self._events = [WatchEvent("ERROR", None, 0, status, cause)]
+        self._events = [WatchEvent("ERROR", None, NO_REVISION, status, cause)]
         self._on_end: Callable[[], object] | None = None
 
     def attach(self, notify: Callable[[], None]) -> None:
@@ -270,7 +270,9 @@ class FailedWatch:
 class _Wait:
     """One request waiting for a cache to reach a revision."""
 
-    def __init__(self, caches: Caches, cache: WatchCache, rev: int, then: Callable[[bool], None]) -> None:
+    def __init__(
+        self, caches: Caches, cache: WatchCache, rev: Revision, then: Callable[[bool], None]
+    ) -> None:
         self._caches = caches
         self._cache = cache
         self._rev = rev

@@ -10,6 +10,7 @@ from typing import Any
 
 from actors.apiserver.ports import StorageProcess
 from sim.kernel import Context
+from sim.units import NO_REVISION
 
 
 class Compactor:
@@ -27,7 +28,7 @@ class Compactor:
         self._ctx = ctx
         self._interval_us = interval_us
         self._version = storage.compaction.version
-        self._rev = 0
+        self._rev = NO_REVISION
         if interval_us:
             self._again()
 

@@ -26,6 +26,7 @@ from actors.node.sources.mirrors import Mirrors, static_pod
 from actors.node.sync_loop import SyncLoop
 from sim.api.store import Item
 from sim.api.types import Obj
+from sim.units import NO_REVISION
 
 Key = tuple[str, str]
 _NONE: Mapping[Any, Any] = MappingProxyType({})
@@ -181,4 +182,4 @@ def _without(held: Mapping[Any, Any], key: object) -> dict[Any, Any]:
 
 def _item(pod: Obj) -> Item:
     meta = pod["metadata"]
-    return Item(f"//pods/{meta['namespace']}/{meta['name']}", pod, 0, 0)
+    return Item(f"//pods/{meta['namespace']}/{meta['name']}", pod, NO_REVISION, NO_REVISION)

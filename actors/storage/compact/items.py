@@ -39,6 +39,7 @@ from actors.storage.compact.shapes import (
 )  # fmt: skip
 from sim.api.store import Item, Managed
 from sim.api.types import Obj
+from sim.units import Revision
 
 # Number of items that wait to be packed; a second generation of as many older ones waits too.
 YOUNG_MAX = 256
@@ -105,7 +106,7 @@ class Packer:
         self._young_max = young_max
 
     def item(
-        self, key: str, obj: Obj, rev: int, created: int, managed: tuple[Managed, ...] = ()
+        self, key: str, obj: Obj, rev: Revision, created: Revision, managed: tuple[Managed, ...] = ()
     ) -> YoungItem:
         """A new item, which is packed later."""
         item = YoungItem(key, obj, rev, created, managed)
@@ -132,7 +133,7 @@ class Packer:
         known: Shape | None = pattern[0].shapes.get(tuple(map(type, alike)), NO_SHAPES).get(alike)
         return known
 
-    def cast(self, key: str, state: Cast, rev: int, managed: tuple[Managed, ...]) -> UnbuiltItem:
+    def cast(self, key: str, state: Cast, rev: Revision, managed: tuple[Managed, ...]) -> UnbuiltItem:
         """A newly created item with an object that has not been built and probably never is."""
         item = UnbuiltItem.__new__(UnbuiltItem)
         item.key, item.rev, item.created, item.managed = key, rev, rev, managed
@@ -395,9 +396,9 @@ class PackedItem(YoungItem):
         return int.from_bytes(self._data[start : start + 4], "little")
 
     @property
-    def rev(self) -> int:  # type: ignore[override]
+    def rev(self) -> Revision:  # type: ignore[override]
         """Revision of the write that made it."""
-        return self._number(0)
+        return self._number(0)  # type: ignore[return-value]
 
     @property
     def created(self) -> int:  # type: ignore[override]
@@ -436,7 +437,7 @@ class PackedItem(YoungItem):
             return give(unpack(self._own())[place])
         return at if kind == IS_ALIKE else super().peek(section, field)
 
-    def restamped(self, rev: int) -> PackedItem:
+    def restamped(self, rev: Revision) -> PackedItem:
         """The same state with another revision: the last state, as of its deletion."""
         item, own = PackedItem.__new__(PackedItem), self._own()
         item.key, item.managed, item.raw = self.key, self.managed, None

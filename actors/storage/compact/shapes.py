@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from actors.storage.compact import encoded_texts as is_brief
 from sim.api.store import Item
 from sim.api.types import Obj
+from sim.units import Revision
 
 Tree = Mapping[str, "Tree"]
 Values = tuple[Any, ...]
@@ -191,16 +192,16 @@ class Shape:
                 return (IS_DERIVED, None) if derived or inner else (IS_ALIKE, part.proto.get(field))
         return IS_DERIVED, None
 
-    def build(self, name: str, rev: int, akin: Values, rest: Values, data: bytes) -> Obj:
+    def build(self, name: str, rev: Revision, akin: Values, rest: Values, data: bytes) -> Obj:
         """The object with this name, revision and values."""
         return self._made(name, rev, akin, self._layout.read(name, rest, data))
 
-    def lay_out(self, name: str, rev: int, flat: list[Any]) -> Obj:
+    def lay_out(self, name: str, rev: Revision, flat: list[Any]) -> Obj:
         """The object with these values, in the order of `split`."""
         layout = self._layout
         return self._made(name, rev, [flat[at] for at in layout.akin], [flat[at] for at in layout.own])
 
-    def _made(self, name: str, rev: int, akin: Sequence[Any], own: list[Any]) -> Obj:
+    def _made(self, name: str, rev: Revision, akin: Sequence[Any], own: list[Any]) -> Obj:
         made: list[Any] = []
         for part in self.parts:
             new = part.proto.copy()

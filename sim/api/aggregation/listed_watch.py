@@ -13,9 +13,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sim.api.store import Item
 from sim.api.types import WatchEvent
+from sim.units import Revision
+
+FIRST = Revision(1)
 
 
-def events_between(before: Mapping[str, Item], after: Mapping[str, Item], revision: int) -> list[WatchEvent]:
+def events_between(
+    before: Mapping[str, Item], after: Mapping[str, Item], revision: Revision
+) -> list[WatchEvent]:
     """What has changed from one list to the next, the gone objects first.
 
     revision: of the later list
@@ -26,7 +31,7 @@ def events_between(before: Mapping[str, Item], after: Mapping[str, Item], revisi
         if key not in after
     ]
     changed = [
-        WatchEvent("MODIFIED" if key in before else "ADDED", item, max(item.rev, 1))
+        WatchEvent("MODIFIED" if key in before else "ADDED", item, max(item.rev, FIRST))
         for key, item in after.items()
         if key not in before or before[key].obj != item.obj
     ]
@@ -74,7 +79,7 @@ class ListedWatch:
         for on_end in self._on_end:
             on_end()
 
-    def take_list(self, items: Iterable[Item], revision: int) -> None:
+    def take_list(self, items: Iterable[Item], revision: Revision) -> None:
         """Take the newest list."""
         newest = {item.key: item for item in items}
         self._pending += events_between(self._known, newest, revision)

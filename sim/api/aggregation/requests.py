@@ -27,6 +27,7 @@ from sim.api.schema.kind import Kind
 from sim.api.schema.resource import Resource
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request
+from sim.units import Revision
 
 INTERNAL = 500
 METHODS: Mapping[str, str] = {
@@ -98,7 +99,7 @@ def reply_of(request: Request, code: int, headers: Iterable[tuple[str, str]], bo
         rev = str(metadata.get("resourceVersion", ""))
         listed = [_item(each) for each in items]
         more = str(metadata.get("continue") or "")
-        return Reply(code, items=listed, revision=int(rev) if rev.isdecimal() else 0, more=more)
+        return Reply(code, items=listed, revision=Revision(int(rev) if rev.isdecimal() else 0), more=more)
     return Reply(code, body=obj)
 
 
@@ -116,7 +117,7 @@ def _item(obj: Obj) -> Item:
     metadata = obj.get("metadata") or {}
     namespace, name = metadata.get("namespace") or "", str(metadata.get("name", ""))
     text = str(metadata.get("resourceVersion", ""))
-    rev = int(text) if text.isdecimal() else crc32(text.encode())
+    rev = Revision(int(text) if text.isdecimal() else crc32(text.encode()))
     return Item(f"{namespace}/{name}", obj, rev, rev)
 
 

@@ -13,6 +13,7 @@ from sim.api.store import Item
 from sim.api.types import Reply, UserInfo
 from sim.api.verbs.call import Call
 from sim.api.verbs.list import check_list_options
+from sim.units import NO_REVISION
 
 
 def get_component(call: Call) -> Steps:
@@ -47,7 +48,7 @@ def _items(call: Call) -> list[Item]:
         answer = answers.get(component.name, Answer.HEALTHY)
         if answer is Answer.REVIEWED:
             answer = Answer.HEALTHY if _may_ask(call, component) else Answer.FORBIDDEN
-        found.append(Item("", status_of(component, answer), 0, 0))
+        found.append(Item("", status_of(component, answer), NO_REVISION, NO_REVISION))
     return found
 
 

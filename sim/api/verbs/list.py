@@ -31,9 +31,9 @@ from sim.api.verbs.call import Call, unavailable
 from sim.dataclass import dataclass
 from sim.ident import CONTINUE_TOKEN_VERSION
 from sim.options.features.gates import REMAINING_COUNT
-from sim.units import go_quote, not_unsigned, not_whole, parse_unsigned, parse_whole
+from sim.units import NO_REVISION, Revision, go_quote, not_unsigned, not_whole, parse_unsigned, parse_whole
 
-INCONSISTENT = -1  # the revision in a token that continues at the present state
+INCONSISTENT = Revision(-1)  # the revision in a token that continues at the present state
 Matches = Callable[[Obj], bool]
 
 
@@ -47,7 +47,7 @@ class ListPlan:
     """
 
     cached: bool
-    rev: int = 0
+    rev: Revision = NO_REVISION
     limit: int = 0
     start: str = ""
     newer: bool = False
@@ -113,19 +113,19 @@ def parse_limit(options: Mapping[str, str]) -> int:
     return max(0, limit)
 
 
-def parse_list_revision(text: str, stored: bool) -> int:
+def parse_list_revision(text: str, stored: bool) -> Revision:
     """The resourceVersion of a list.
 
     For other texts, raises 400 where the store answers and upstream's bare 500 where the cache
     does.
     """
     if not text:
-        return 0
+        return NO_REVISION
     revision = parse_unsigned(text)
     if revision is None:
         message = f"resourceVersion: Invalid value: {go_quote(text)}: {not_unsigned(text)}"
         raise bad_request(f"invalid resource version: {message}") if stored else internal(message)
-    return revision
+    return Revision(revision)
 
 
 def plan_list(options: Mapping[str, str], direct: bool) -> ListPlan:
@@ -141,7 +141,7 @@ def plan_list(options: Mapping[str, str], direct: bool) -> ListPlan:
         token_rev, start = decode_token(token)
         if text not in ("", "0"):
             raise bad_request("specifying resource version is not allowed when using continue")
-        return ListPlan(False, max(token_rev, 0), limit, start, continued=token_rev != INCONSISTENT)
+        return ListPlan(False, max(token_rev, NO_REVISION), limit, start, continued=token_rev != INCONSISTENT)
     if not from_store:
         return ListPlan(True, rev)
     if not match and not limit:  # legacy semantics: at least as new
@@ -149,13 +149,13 @@ def plan_list(options: Mapping[str, str], direct: bool) -> ListPlan:
     return ListPlan(False, rev, limit, newer=match == "NotOlderThan")
 
 
-def encode_token(rev: int, start: str) -> str:
+def encode_token(rev: Revision, start: str) -> str:
     """A continue token."""
     data = json.dumps({"v": CONTINUE_TOKEN_VERSION, "rv": rev, "start": start}, separators=(",", ":"))
     return urlsafe_b64encode(data.encode()).decode().rstrip("=")
 
 
-def decode_token(token: str) -> tuple[int, str]:
+def decode_token(token: str) -> tuple[Revision, str]:
     """Revision and relative key of a continue token."""
     wrong = corrupt_at(token, URL_LETTERS, padded=False)
     if wrong is not None:
@@ -209,7 +209,7 @@ def list_stored(call: Call, plan: ListPlan, matches: Matches | None) -> Steps:
     """A list answered by the store."""
     prefix = call.registry.scheme.prefix(call.resource, call.request.namespace)
     start = prefix + plan.start if plan.start else ""
-    rev = 0 if plan.newer else plan.rev
+    rev = NO_REVISION if plan.newer else plan.rev
     answer = yield Range(prefix, start, plan.limit if matches is None else 0, rev)
     if isinstance(answer, Unavailable):
         unavailable(answer)

@@ -82,6 +82,7 @@ from sim.api.verbs.call import (
 from sim.api.verbs.versions import as_stored, registered_in, versions_of
 from sim.options.features.gates import STATIC_BAND, is_on
 from sim.pauses import spent, weight_us
+from sim.units import NO_REVISION
 
 Transform = Callable[[Item], Obj]
 Record = tuple[Managed, ...]
@@ -198,7 +199,9 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
         existing = found((yield Get(key)))
         if existing is None:
             shown = as_stored(call, obj)
-            return Reply(201, item=Item(key, shown, 0, 0, record), warnings=tuple(call.warnings))
+            return Reply(
+                201, item=Item(key, shown, NO_REVISION, NO_REVISION, record), warnings=tuple(call.warnings)
+            )
     else:
         obj = to_be_stored(obj)
         check_size(call, obj)

@@ -34,7 +34,7 @@ from sim.api.watch.events import event_of
 from sim.api.watch.feed import Feed
 from sim.api.watch.horizon import NEVER_US, Horizon
 from sim.api.watch.window import Window
-from sim.units import Virtual
+from sim.units import NO_REVISION, Revision, Virtual
 
 
 def _time_of(change: Change) -> Virtual:
@@ -50,7 +50,7 @@ class TooOld:
 
     __slots__ = ("oldest", "requested")
 
-    def __init__(self, requested: int, oldest: int) -> None:
+    def __init__(self, requested: Revision, oldest: Revision) -> None:
         self.requested = requested
         self.oldest = oldest
 
@@ -78,9 +78,9 @@ class WatchCache:
         self._window = Window(horizon.start_rev, horizon.reached_us)
         self._cursor = horizon.start_rev
         self.restarts = 0  # since the server started
-        self._shown = 0  # the newest revision that has been visible
+        self._shown = NO_REVISION  # the newest revision that has been visible
         # The content at the revision shown, once the store has compacted that revision.
-        self._copy: tuple[int, dict[str, Item]] | None = None
+        self._copy: tuple[Revision, dict[str, Item]] | None = None
         self._open: dict[CacheWatch, None] = {}  # in order of opening
         self._unindexed: dict[str, int] = {}  # number of open watches of all keys below a prefix
         self._scanning: dict[CacheWatch, None] = {}  # attached, not indexed
@@ -133,7 +133,7 @@ class WatchCache:
         self._window.restart(self.feed.revision)
         self._copy = None
 
-    def before_compact(self, rev: int) -> None:
+    def before_compact(self, rev: Revision) -> None:
         """Keeps what the store's history up to `rev` is about to lose."""
         shown = self.revision()  # this also drains the log
         if shown < rev and self.feed.changed_since(shown, self.prefix) and self._copied(shown) is None:
@@ -145,7 +145,7 @@ class WatchCache:
                 watch.unread = len(watch.queue)
                 watch.deliver(self.horizon.timers.now_us())
 
-    def revision(self, before_us: int = 0) -> int:
+    def revision(self, before_us: int = 0) -> Revision:
         """The revision of the newest event of this resource that is visible now.
 
         before_us: how long ago to look instead
@@ -182,7 +182,7 @@ class WatchCache:
         page: Page = self.feed.range(Range(prefix, rev=self._readable(rev)))
         return Page(page.items, rev)
 
-    def _copied(self, rev: int, incoming: Sequence[Change] = ()) -> dict[str, Item] | None:
+    def _copied(self, rev: Revision, incoming: Sequence[Change] = ()) -> dict[str, Item] | None:
         """All objects at a revision that the store has compacted, otherwise None; advances the
         copy.
 
@@ -206,7 +206,7 @@ class WatchCache:
                 return
 
     def _with_changes(
-        self, since: int, copied: dict[str, Item], rev: int, incoming: Sequence[Change]
+        self, since: Revision, copied: dict[str, Item], rev: Revision, incoming: Sequence[Change]
     ) -> dict[str, Item]:
         """The copy at revision `since` with the changes up to `rev` applied, in key order."""
         found = dict(copied)
@@ -226,7 +226,7 @@ class WatchCache:
         copied = self._copied(rev)
         return copied.get(key) if copied is not None else self.feed.get_at(key, self._readable(rev))
 
-    def _readable(self, rev: int) -> int:
+    def _readable(self, rev: Revision) -> Revision:
         """A revision at which the store shows the same content.
 
         This resource has no change between `rev` and the floor at which the log begins.
@@ -235,14 +235,14 @@ class WatchCache:
 
     # --- watches ----------------------------------------------------------------------------------
 
-    def oldest(self) -> int:
+    def oldest(self) -> Revision:
         """The oldest revision that a watch can start after."""
         if self.direct:
             return self.feed.floor
         self.drain()
         return self._window.oldest
 
-    def open(self, watch: CacheWatch, rev: int) -> TooOld | None:
+    def open(self, watch: CacheWatch, rev: Revision) -> TooOld | None:
         """Starts a watch after revision `rev`; for 0, with the present content as ADDED events."""
         if rev:
             oldest = self.oldest()
@@ -262,7 +262,7 @@ class WatchCache:
             self._follow()
         return None
 
-    def _wanted_after(self, rev: int, watch: CacheWatch) -> Sequence[Change]:
+    def _wanted_after(self, rev: Revision, watch: CacheWatch) -> Sequence[Change]:
         """The changes after a revision that can concern a watch."""
         if watch.key:
             item = self.feed.get(watch.key)
@@ -272,7 +272,7 @@ class WatchCache:
             return self._after(rev)
         return [change for change in self._after(rev) if change.item.key.startswith(watch.prefix)]
 
-    def _after(self, rev: int) -> Sequence[Change]:
+    def _after(self, rev: Revision) -> Sequence[Change]:
         """Changes after a revision, from the store or, if the store has compacted them, from the
         window.
         """

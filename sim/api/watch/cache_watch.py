@@ -27,7 +27,7 @@ from sim.api.watch.feed import Feed
 from sim.api.watch.horizon import NEVER_US, Horizon
 from sim.api.watch.lease_renewals import all_renewals
 from sim.transitions import Transitions
-from sim.units import MS, SECOND, Virtual
+from sim.units import MS, NO_REVISION, SECOND, Revision, Virtual
 
 
 class WatchSource(Protocol):
@@ -43,7 +43,7 @@ class WatchSource(Protocol):
         """True once the cache has processed an event or a progress notification."""
         ...
 
-    def revision(self, before_us: int = 0) -> int:
+    def revision(self, before_us: int = 0) -> Revision:
         """The revision of the newest event that is visible now, or was `before_us` ago."""
         ...
 
@@ -150,8 +150,8 @@ class CacheWatch:
         # Has the owner read, before what it has not read is mixed up with more.
         self.look: Callable[[], None] | None = None
         self.unread = 0
-        self._cursor = 0
-        self._since = 0  # the revision after which it started; the cache may show it later
+        self._cursor = NO_REVISION
+        self._since = NO_REVISION  # where it started; the cache may show that revision later
         self._started: Sequence[WatchEvent] = ()
         self._unread_since_us = 0
         self._deadline_us = deadline_us
@@ -170,7 +170,7 @@ class CacheWatch:
         """Pass to a state that may follow the present one."""
         self.state = TRANSITIONS.move(self.state, state)
 
-    def start(self, rev: int, changes: Sequence[Change]) -> None:
+    def start(self, rev: Revision, changes: Sequence[Change]) -> None:
         """Starts after revision `rev` with the given later changes."""
         self.move(FED if self.indexed else READING)
         self._queue(changes)
@@ -451,7 +451,7 @@ class CacheWatch:
             notify = self.notify
             self.notify = None  # restored below, after the error is pending
             self.end()
-            self._started = [WatchEvent("ERROR", None, 0, error)]
+            self._started = [WatchEvent("ERROR", None, NO_REVISION, error)]
             if notify is not None:
                 notify()
 

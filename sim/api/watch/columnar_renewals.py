@@ -23,7 +23,7 @@ from typing import Any, Protocol, overload
 
 from sim.api.store import Item
 from sim.api.watch.lease_renewals import KINDS, Line, Renewal, all_renewals
-from sim.units import Virtual
+from sim.units import Revision, Virtual
 
 KEPT = 16  # windows kept after they leave the history: nearly every object has renewed in them
 
@@ -145,7 +145,7 @@ class Run:
     __slots__ = ("at_us", "course", "first", "hi", "ident", "lo", "rev", "window")
 
     def __init__(
-        self, course: Course, window: Window, lo: int, hi: int, first: int, ident: int, at_us: Virtual
+        self, course: Course, window: Window, lo: int, hi: int, first: Revision, ident: int, at_us: Virtual
     ) -> None:
         self.course = course
         self.window = window
@@ -163,7 +163,7 @@ class Run:
         skipped, at_us = lo - self.lo, Virtual(self.window.at[lo])
         return Run(self.course, self.window, lo, hi, self.first + skipped, self.ident + skipped, at_us)
 
-    def after(self, rev: int) -> Run:
+    def after(self, rev: Revision) -> Run:
         """The part after a revision, which is not the run's last."""
         return self.cut(max(self.lo, self.lo + rev + 1 - self.first), self.hi)
 
@@ -290,7 +290,7 @@ class Runs(Sequence[Any]):
         piece, place = self._find(index)
         return Virtual(piece.window.at[place]) if isinstance(piece, Run) else piece.at_us
 
-    def rev(self, index: int) -> int:
+    def rev(self, index: int) -> Revision:
         """The revision of one renewal."""
         piece, place = self._find(index)
         return piece.first + place - piece.lo if isinstance(piece, Run) else piece.rev
@@ -340,12 +340,12 @@ class Course:
         self.windows: list[Window] = []
         self.rest: dict[int, list[Item]] = {}
 
-    def newest(self, key: str, rev: int) -> Item | None:
+    def newest(self, key: str, rev: Revision) -> Item | None:
         """The newest revision of an object as of `rev`; None if history has none."""
         row = self.rows.get(key)
         return None if row is None else self.find(row, rev)
 
-    def find(self, row: int, rev: int) -> Item | None:
+    def find(self, row: int, rev: Revision) -> Item | None:
         """As `newest`, by row."""
         found: Item | None = None
         windows = self.windows
@@ -367,7 +367,7 @@ class Course:
             insort(known, item, key=attrgetter("rev"))
 
     @staticmethod
-    def _in(window: Window, row: int, rev: int) -> Renewal | None:
+    def _in(window: Window, row: int, rev: Revision) -> Renewal | None:
         if not window.runs or window.runs[0].first > rev:
             return None
         for place in (window.rows == row).nonzero()[0].tolist():
@@ -376,7 +376,7 @@ class Course:
                 return run.make(place)
         return None
 
-    def trim(self, rev: int) -> None:
+    def trim(self, rev: Revision) -> None:
         """Drops the history up to a revision, except the newest revision of each object in it."""
         windows = self.windows
         past = 0  # windows that lie wholly outside of the history

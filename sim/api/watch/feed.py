@@ -6,30 +6,31 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from sim.api.store import Change, Compacted, Item, Range
+from sim.units import Revision
 
 
 class Feed(Protocol):
     """What a watch cache and its watches use of a store."""
 
     @property
-    def revision(self) -> int:
+    def revision(self) -> Revision:
         """The revision of the newest write."""
         ...
 
     @property
-    def floor(self) -> int:
+    def floor(self) -> Revision:
         """The revision up to which history is compacted."""
         ...
 
-    def events(self, after: int, prefix: str, limit: int = 0) -> Sequence[Change] | Compacted:
+    def events(self, after: Revision, prefix: str, limit: int = 0) -> Sequence[Change] | Compacted:
         """The changes below a prefix after a revision, in revision order."""
         ...
 
-    def stretches(self, after: int, prefix: str) -> Iterable[Sequence[Change]] | Compacted:
+    def stretches(self, after: Revision, prefix: str) -> Iterable[Sequence[Change]] | Compacted:
         """The same as `events`, in the pieces in which the store keeps them."""
         ...
 
-    def changed_since(self, after: int, prefix: str) -> bool:
+    def changed_since(self, after: Revision, prefix: str) -> bool:
         """True if a key below a prefix changed after a revision."""
         ...
 
@@ -41,7 +42,7 @@ class Feed(Protocol):
         """The newest item of a key."""
         ...
 
-    def get_at(self, key: str, rev: int) -> Item | None:
+    def get_at(self, key: str, rev: Revision) -> Item | None:
         """The item of a key as of a revision."""
         ...
 

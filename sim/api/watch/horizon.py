@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sim.units import Virtual
+from sim.units import Revision, Virtual
 
 NEVER_US = Virtual(1 << 62)
 
@@ -39,7 +39,7 @@ class Horizon:
     moved: callbacks after a change of lag or freezing
     """
 
-    def __init__(self, timers: Timers, lag_us: int, start_rev: int) -> None:
+    def __init__(self, timers: Timers, lag_us: int, start_rev: Revision) -> None:
         self.timers = timers
         self.lag_us = lag_us
         self.start_rev = start_rev
@@ -77,7 +77,7 @@ class Horizon:
         """
         return NEVER_US if self.frozen else max(self._turned_us, at_us + self.lag_us)
 
-    def show_progress(self, rev: int) -> None:
+    def show_progress(self, rev: Revision) -> None:
         """Takes a progress notification of the store."""
         self.progress_rev, self.progressed = rev, True
 

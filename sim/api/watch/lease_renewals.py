@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sim.api.store import Item, Managed
-from sim.units import Virtual, format_micro_time
+from sim.units import Revision, Virtual, format_micro_time
 
 
 class Line:
@@ -71,7 +71,7 @@ class Renewal(Item):
     status = None
 
     def __init__(
-        self, line: Line, before: Item, rev: int, value: int, time_s: int, cause: int, at_us: Virtual
+        self, line: Line, before: Item, rev: Revision, value: int, time_s: int, cause: int, at_us: Virtual
     ) -> None:
         self.key = line.key
         self.rev = rev
@@ -108,7 +108,7 @@ class Renewal(Item):
         return self._line.created
 
     @property
-    def revision(self) -> int:
+    def revision(self) -> Revision:
         """The revision, as an event's attribute."""
         return self.rev
 

@@ -14,7 +14,7 @@ from itertools import chain, islice
 from sim.api.store import Change
 from sim.api.watch.columnar_renewals import Runs
 from sim.api.watch.horizon import NEVER_US
-from sim.units import SECOND
+from sim.units import SECOND, Revision
 
 # watch_cache.go: ring of 100 to 102400 events, sized to hold 75 s (eventFreshDuration).
 WINDOW_MIN, WINDOW_MAX = 100, 102_400
@@ -52,12 +52,12 @@ class Ring:
         at = bisect_right(self._ends, place)
         return at_us(self._pieces[at], place - self._ends[at])
 
-    def rev(self, index: int) -> int:
+    def rev(self, index: int) -> Revision:
         """The revision of one change, without making the change."""
         piece, place = self._find(index)
         return piece.rev(place) if type(piece) is Runs else piece[place].rev
 
-    def after(self, rev: int) -> list[Change]:
+    def after(self, rev: Revision) -> list[Change]:
         """The changes after a revision.
 
         Finds them by bisection: thousands of node agents call this, and nearly all find none.
@@ -86,7 +86,7 @@ class Ring:
             self._pieces.append(piece[:])
             self._ends.append((self._ends[-1] if self._ends else self._gone) + len(piece))
 
-    def drop(self, count: int) -> int:
+    def drop(self, count: int) -> Revision:
         """Drops the oldest changes; returns the revision of the last one dropped."""
         rev = self.rev(count - 1)
         self._gone += count
@@ -115,7 +115,7 @@ class Window:
 
     __slots__ = ("_full", "_shown_us", "capacity", "changes", "dropped_rev")
 
-    def __init__(self, start_rev: int, shown_us: Callable[[], int] = lambda: NEVER_US) -> None:
+    def __init__(self, start_rev: Revision, shown_us: Callable[[], int] = lambda: NEVER_US) -> None:
         self.capacity = WINDOW_MIN
         self.changes = Ring()
         self.dropped_rev = start_rev  # events up to this revision are not in the window
@@ -123,7 +123,7 @@ class Window:
         self._shown_us = shown_us
 
     @property
-    def oldest(self) -> int:
+    def oldest(self) -> Revision:
         """The oldest revision that a watch can start after.
 
         Quirk (getAllEventsSinceLocked): once an event has been pushed out, it is the revision
@@ -131,7 +131,7 @@ class Window:
         """
         return self.changes.rev(0) - 1 if self._full and len(self.changes) else self.dropped_rev
 
-    def restart(self, rev: int) -> None:
+    def restart(self, rev: Revision) -> None:
         """Restarts, empty, at a revision."""
         self.changes.clear()
         self.dropped_rev, self._full = rev, False

@@ -40,7 +40,7 @@ from sim.client.cache.unread import Unread
 from sim.client.client import Client
 from sim.kernel import Context, Future, State
 from sim.kernel.causes import caused_by
-from sim.units import SECOND
+from sim.units import NO_REVISION, SECOND
 
 Objects = list[Obj]  # `Informer.list` hides the name inside the class
 Items = list[Item]
@@ -492,7 +492,7 @@ class Informer:
     def _reindex(self, indexes: Sequence[Index], key: str, old: Obj, obj: Obj) -> None:
         for index in indexes:
             if not index.made:
-                before = {**self._items, key: Item(key, old, 0, 0)}
+                before = {**self._items, key: Item(key, old, NO_REVISION, NO_REVISION)}
                 index.make((each, item.obj) for each, item in before.items())
             index.update(key, old, obj)
 

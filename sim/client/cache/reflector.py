@@ -29,6 +29,7 @@ from sim.client.rest.channel import REFUSED
 from sim.client.rest.channel_watch import ChannelWatch
 from sim.kernel import Context
 from sim.transitions import Transitions
+from sim.units import NO_REVISION
 
 BACKOFF_US = (
     # reflector.go NewNamedReflector: 800 ms doubling to 30 s, each x (1..2), reset after 2 min
@@ -180,7 +181,7 @@ class Reflector:
         self._random = ctx.stream(f"reflector/{self._resource}/{selection.text}")
         self._backoff = Backoff(self._random)
         self._connect_backoff = Backoff(self._random)
-        self._revision = 0  # of the last list or event received (0: none)
+        self._revision = NO_REVISION  # of the last list or event received (0: none)
         # The server no longer has, or does not know yet, that revision: list the newest state.
         self._revision_bad = False
         self._paged = False

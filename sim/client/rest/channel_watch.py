@@ -23,7 +23,7 @@ from sim.api.watch.columnar_renewals import Runs
 from sim.api.watch.delivery import WAITING, Delivery
 from sim.kernel import Context, State
 from sim.kernel.network import Link
-from sim.units import Virtual
+from sim.units import NO_REVISION, Virtual
 
 LAZY_MAX = 1000  # events that may wait unread on a lazy watch without a notification
 # Limit of events on their way to a client or unread there. Beyond it no more are taken from the
@@ -258,7 +258,7 @@ class ChannelWatch:
         # Otherwise an owner that has not received the watch yet would wait for ever.
         self._held = False
         ctx = self._channel.ctx
-        self._arrive([WatchEvent("ERROR", None, 0, dict(CONNECTION_LOST), ctx.kernel.cause)])
+        self._arrive([WatchEvent("ERROR", None, NO_REVISION, dict(CONNECTION_LOST), ctx.kernel.cause)])
         self._end()
         ctx.run(self._tell)
 

@@ -34,7 +34,7 @@ from sim.api.store import Item
 from sim.api.types import Obj, Reply, WatchEvent
 from sim.dataclass import dataclass
 from sim.ident import Names
-from sim.units import go_quote
+from sim.units import NO_REVISION, Revision, go_quote
 from sim.wire.http.forms import protobuf_encode
 from sim.wire.http.forms.negotiation import PARTIAL, PARTIAL_LIST, TABLE, Form, NotAcceptable
 from sim.wire.http.forms.yaml_json import dump_yaml
@@ -390,7 +390,7 @@ def warning_headers(texts: Iterable[str]) -> list[str]:
 # --- watches --------------------------------------------------------------------------------------
 
 
-def bookmark(resource: Resource, names: Names, revision: int) -> Obj:
+def bookmark(resource: Resource, names: Names, revision: Revision) -> Obj:
     """The object of a bookmark: the zero value of its type, with a revision (cacher.go).
 
     Quirk: a conversion adds to it what it adds to each object of its kind.
@@ -471,6 +471,6 @@ class EventWriter:
             metadata = {"resourceVersion": revision, "creationTimestamp": None}
             return {"kind": PARTIAL, "apiVersion": view.meta_version, "metadata": metadata}
         zero = bookmark(view.resource, view.names, event.revision)
-        items = [event.item or Item("", zero, event.revision, 0)]
+        items = [event.item or Item("", zero, event.revision, NO_REVISION)]
         first, self._first = self._first, False
         return table(view, items, {"resourceVersion": revision}, first)
