@@ -20,7 +20,7 @@ Differs  upstream iterates over nodes in map order; upstream's first pass, which
 from __future__ import annotations
 
 from actors.controllers.nodelifecycle.decide import NO_SCHEDULE, has_taint
-from actors.controllers.nodelifecycle.taints import TaintWriter
+from actors.controllers.nodelifecycle.writes import TaintWriter
 from actors.controllers.shared.cloud import INSTANCES, Cloud, Instance, State
 from actors.controllers.shared.shell import Env
 from sim.api.objects import is_ready

@@ -2,7 +2,7 @@
 
 Turns leases and node status into Ready=Unknown conditions, Ready=False conditions of pods,
 NoSchedule taints (at once, by node event) and NoExecute taints (queued per zone at a rate that
-depends on the zone's state: `nodelifecycle_zones`). The taint manager turns NoExecute taints into
+depends on the zone's state: `zones`). The taint manager turns NoExecute taints into
 evictions.
 
 A pass examines every node in upstream. Here a pass over healthy nodes reads only their new leases:
@@ -40,11 +40,9 @@ from actors.controllers.nodelifecycle.decide import (
     silent_status,
     taint_for,
 )
-from actors.controllers.nodelifecycle.node_taints import NodeTaints
-from actors.controllers.nodelifecycle.pod_marks import PodMarks
 from actors.controllers.nodelifecycle.renewals import NodeRenewal, Renewals
-from actors.controllers.nodelifecycle.taints import TaintWriter
-from actors.controllers.nodelifecycle.zone_passes import Zones
+from actors.controllers.nodelifecycle.writes import NodeTaints, PodMarks, TaintWriter
+from actors.controllers.nodelifecycle.zones import Zones
 from actors.controllers.shared.shell import NODE_INDEX, Env, index_by_node, run_workers
 from actors.controllers.taint_manager.loop import TaintManager
 from sim.api.objects import condition_of
@@ -54,7 +52,7 @@ from sim.kernel.causes import caused_by
 from sim.units import format_time, parse_time
 
 if TYPE_CHECKING:
-    from actors.controllers.nodelifecycle.zone_states import Zone
+    from actors.controllers.nodelifecycle.zones import Zone
 
 CLIENT = "node-controller"
 COMPONENT = "node-controller"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.nodelifecycle.zone_states import (
+from actors.controllers.nodelifecycle.zones import (
     Limiter,
     TaintQueue,
     Zone,
