@@ -1,4 +1,4 @@
-"""Signal dispositions of the test suite.
+"""Signal dispositions of the test suite, and fixtures of several of its folders.
 
 The suite may be started with signals ignored: by `nohup` (SIGHUP), or in the background of a shell
 without job control (SIGINT).  A process that a test starts would inherit that, and a signal that
@@ -14,7 +14,10 @@ from __future__ import annotations
 import signal
 from types import FrameType
 
+import pytest
+
 from sim.wire.stack import make_room
+from tests.actor.fronts import CHOSEN
 
 # Once, at the begin: Hypothesis refuses a limit of calls that changes while a test runs.
 make_room()
@@ -31,3 +34,9 @@ def pytest_configure() -> None:
     for number in SIGNALS:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, _do_nothing)
+
+
+@pytest.fixture(params=[True, False], ids=["direct", "hypercorn"])
+def each_front(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a test of the HTTP server over both of its fronts."""
+    monkeypatch.setattr(CHOSEN, "direct", request.param)

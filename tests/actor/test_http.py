@@ -9,7 +9,7 @@ import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -40,12 +40,14 @@ from sim.wire.http.chain.front import Front
 from sim.wire.http.forms.protobuf import decode
 from sim.wire.http.fronts.server import serve
 from sim.wire.tls import Authority, server_context
+from tests.actor.fronts import CHOSEN
 
 N = NAMES["kubernetes"]
 TOKENS = {"root": UserInfo("admin", (N.group_masters,))}
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
 JSON = {"Content-Type": "application/json"}
+pytestmark = pytest.mark.usefixtures("each_front")
 
 
 @cache
@@ -79,7 +81,8 @@ async def served(
         if pace:
             cluster.kernel.set_goal(NEVER_US)
         app = Application(front_of(cluster, authorities))
-        port = await nursery.start(serve, app, "127.0.0.1", 0, context, connections_max)
+        begin = partial(serve, direct=CHOSEN.direct)
+        port = await nursery.start(begin, app, "127.0.0.1", 0, context, connections_max)
         scheme = "https" if context else "http"
         async with httpx.AsyncClient(
             base_url=f"{scheme}://127.0.0.1:{port}", headers={"Authorization": "Bearer root"}, verify=False

@@ -20,6 +20,8 @@ HEAD = "POST {} HTTP/1.1\r\nHost: x\r\n{}Content-Length: {}\r\n\r\n"
 ROOT, STRANGER = "Authorization: Bearer root\r\n", "Authorization: Bearer nobody\r\n"
 EXPECT = "Expect: 100-continue\r\n"
 
+pytestmark = pytest.mark.usefixtures("each_front")
+
 
 @pytest.fixture
 def clock() -> MockClock:

@@ -10,11 +10,14 @@ import pytest
 import trio
 from hypercorn.config import Config
 
-from sim.wire.http.fronts import connection
+from sim.wire.http.chain.front import Front
+from sim.wire.http.fronts import line
+from sim.wire.http.fronts.heads import Heads
 from sim.wire.http.fronts.http1 import Http1, reason_phrase
 from tests.actor.test_http import MAPS, served
 from tests.bench.wire_fuzz import HANDSHAKE, NAMED, PREFACE, get, h2_frame, h2_headers
 
+pytestmark = pytest.mark.usefixtures("each_front")
 GET = "GET {} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer root\r\n\r\n"
 
 
@@ -113,7 +116,15 @@ async def test_exception_of_the_protocol_is_one_log_line_and_ends_no_other_conne
             raise ZeroDivisionError("division by nothing")
         await create(self, request)
 
+    take = Heads.take
+
+    def broken_too(self: Heads, data: bytes) -> Any:
+        if b"/broken" in data:
+            raise ZeroDivisionError("division by nothing")
+        return take(self, data)
+
     monkeypatch.setattr(Http1, "_create_stream", broken)
+    monkeypatch.setattr(Heads, "take", broken_too)
     async with served() as (_, client):
         assert (await client.get("/version")).status_code == 200
         answer = await answer_to(client, GET.format("/broken").encode())
@@ -131,7 +142,7 @@ async def test_exception_that_leaves_the_application_gets_500(
         raise ZeroDivisionError("division by nothing")
 
     async with served() as (_, client):
-        monkeypatch.setattr("sim.wire.http.app.serve_exchange", broken)
+        monkeypatch.setattr(Front, "answer", broken)
         answer = await answer_to(client, GET.format("/version").encode())
         assert answer.startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
         monkeypatch.undo()
@@ -184,14 +195,14 @@ async def test_client_that_goes_with_requests_in_the_pipe_ends_its_watch() -> No
 
 
 async def test_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
-    closed, close = trio.Event(), connection.Connection.close
+    closed, close = trio.Event(), line.Line.close
 
-    def noted(self: connection.Connection) -> None:
+    def noted(self: line.Line) -> None:
         close(self)
         closed.set()
 
-    monkeypatch.setattr(connection, "SEND_S", 0.05)  # real seconds without progress
-    monkeypatch.setattr(connection.Connection, "close", noted)
+    monkeypatch.setattr(line, "SEND_S", 0.05)  # real seconds without progress
+    monkeypatch.setattr(line.Line, "close", noted)
     async with served() as (_, client), await dial(client) as stream:
         await stream.send_all(20 * GET.format("/openapi/v2").encode())
         with trio.fail_after(20):

@@ -10,13 +10,15 @@ import trio
 from trio.testing import MockClock
 
 from sim.wire.exchange import SEND_S
-from sim.wire.http.fronts.connection import KEEP_ALIVE_S, Connection
+from sim.wire.http.fronts.line import KEEP_ALIVE_S, Line
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S
 from tests.actor.test_http import MAPS, served
 from tests.actor.test_http_connections import GET, dial
 
 PUT = "PUT {}/a HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer root\r\nContent-Length: {}\r\n\r\n"
 BODY = b'{"metadata":{"name":"a"}}'
+
+pytestmark = pytest.mark.usefixtures("each_front")
 
 
 @pytest.fixture
@@ -59,7 +61,7 @@ async def test_connection_is_usable_after_a_pause_within_an_answer(
     monkeypatch: pytest.MonkeyPatch, clock: MockClock, pause_s: float
 ) -> None:
     async with served() as (_, client), await dial(client) as stream:
-        stops = stopped_in(monkeypatch, Connection, "_write", clock, pause_s)
+        stops = stopped_in(monkeypatch, Line, "write", clock, pause_s)
         for _ in range(4):
             assert await get(stream) == 200
         assert stops() >= 4

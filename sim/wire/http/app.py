@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from quart_trio import QuartTrio
 
-from sim.wire.exchange import serve_exchange
+from sim.wire.exchange import Exchange, Response, serve_exchange
 from sim.wire.http.chain.front import Front
 
 
@@ -24,6 +25,10 @@ class Application(QuartTrio):
         super().__init__("orrery", static_folder=None)
         self._front = front
         self._pages = pages
+
+    def answerer(self, path: str) -> Callable[[Exchange], Coroutine[Any, Any, Response]] | None:
+        """What answers a request of the API; None for a page of Quart."""
+        return None if self._pages and path.startswith(self._pages) else self._front.answer
 
     async def asgi_app(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request, or let Quart do it."""

@@ -48,6 +48,7 @@ async def test_a_running_cluster_leaves_no_cycles_behind() -> None:
         assert left == {}
 
 
+@pytest.mark.usefixtures("each_front")
 async def test_served_requests_leave_no_reference_cycles() -> None:
     """Of every kind: written, read, not found, refused in each part of the server, not acceptable."""
 
@@ -126,6 +127,7 @@ LONG = b"Content-Length: 20000\r\n\r\n"
     ids=["nothing", "request", "watch", "half_a_request", "long_refused_body", "no_http"],
 )
 @pytest.mark.parametrize("is_tls", [False, True])
+@pytest.mark.usefixtures("each_front")
 async def test_ended_connection_leaves_no_reference_cycles(
     is_tls: bool, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,15 +19,18 @@ import ssl
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
 
 import trio
 from hypercorn.config import Config
 
 from sim.wire.accepting import LOG, accept_connections
 from sim.wire.descriptors import default_connections
-from sim.wire.http.fronts.connection import GRACE_S, IDLE, STALLED, App, Connection
+from sim.wire.http.app import Application
+from sim.wire.http.fronts.asgi import App
+from sim.wire.http.fronts.connection import Connection
 from sim.wire.http.fronts.http2 import STREAMS_MAX
+from sim.wire.http.fronts.line import GRACE_S, IDLE, STALLED, Line
+from sim.wire.http.fronts.stream import Stream
 
 
 def _config(streams_max: int) -> Config:
@@ -46,10 +49,10 @@ class _Held:
     """The connections of one address, the oldest first, and those that wait, the longest first."""
 
     def __init__(self) -> None:
-        self.open: dict[Connection, None] = {}
-        self.waiting: dict[str, dict[Connection, None]] = {STALLED: {}, IDLE: {}}
+        self.open: dict[Line, None] = {}
+        self.waiting: dict[str, dict[Line, None]] = {STALLED: {}, IDLE: {}}
 
-    def note(self, connection: Connection, waits_for: str) -> None:
+    def note(self, connection: Line, waits_for: str) -> None:
         """Note what a connection waits for; "" for nothing."""
         for waiting in self.waiting.values():
             waiting.pop(connection, None)
@@ -67,13 +70,15 @@ class _Connections:
         nursery: trio.Nursery,
         most: int,
         streams_max: int,
+        direct: bool,
     ) -> None:
         self._app = app
+        self._answerer = app.answerer if direct and isinstance(app, Application) else None
         self._config = _config(streams_max)
         self._context = context
         self._nursery = nursery
         self._most = most
-        self._open: dict[Connection, str] = {}  # with their addresses
+        self._open: dict[Line, str] = {}  # with their addresses
         self._held: dict[str, _Held] = {}  # by address
         self._refusing = False
 
@@ -91,17 +96,15 @@ class _Connections:
             self._remove(other)
             other.close()
         self._refusing = False
-        stream: Any = transport
-        if self._context is not None:
-            stream = trio.SSLStream(transport, self._context, server_side=True, https_compatible=True)
-        connection = Connection(self._app, self._config, stream, self._note)
+        stream = Stream(transport.socket, self._context)
+        connection = Connection(self._app, self._config, stream, self._note, self._answerer)
         held = self._held.setdefault(address, _Held())
         self._open[connection] = address
         held.open[connection] = None
         held.note(connection, IDLE)
         self._nursery.start_soon(self._serve, connection)
 
-    def _waiting(self) -> Connection | None:
+    def _waiting(self) -> Line | None:
         """The connection that waits for its client, and can be done without most easily."""
         for waits_for in (STALLED, IDLE):
             those = [held for held in self._held.values() if held.waiting[waits_for]]
@@ -109,7 +112,7 @@ class _Connections:
                 return next(iter(max(those, key=lambda held: len(held.open)).waiting[waits_for]))
         return None
 
-    def _of_the_greatest(self, address: str) -> Connection | None:
+    def _of_the_greatest(self, address: str) -> Line | None:
         """The newest connection of the address that holds most, if that is more than its share, and
         a new connection of another address is within its own.
         """
@@ -131,12 +134,12 @@ class _Connections:
         finally:
             self._remove(connection)
 
-    def _note(self, connection: Connection, waits_for: str) -> None:
+    def _note(self, connection: Line, waits_for: str) -> None:
         address = self._open.get(connection)
         if address is not None:
             self._held[address].note(connection, waits_for)
 
-    def _remove(self, connection: Connection) -> None:
+    def _remove(self, connection: Line) -> None:
         address = self._open.pop(connection, None)
         if address is not None:
             held = self._held[address]
@@ -162,15 +165,19 @@ async def serve(
     connections_max: int | None = None,
     streams_max: int = 0,
     *,
+    direct: bool = True,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Listen and serve; reports the port once listening.  Cancel it to stop.
 
     streams_max: requests at a time on one connection of HTTP/2; 0: upstream's default
     connections_max: open at a time; None: as many as the limit of descriptors leaves room for
+    direct: read HTTP/1.1 without hypercorn where that is possible
     """
     listeners = await trio.open_tcp_listeners(port, host=host)
-    await serve_at(app, listeners, context, connections_max, streams_max, task_status=task_status)
+    await serve_at(
+        app, listeners, context, connections_max, streams_max, direct=direct, task_status=task_status
+    )
 
 
 async def serve_at(
@@ -180,6 +187,7 @@ async def serve_at(
     connections_max: int | None = None,
     streams_max: int = 0,
     *,
+    direct: bool = True,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """As `serve` at listeners that are open already, for a caller that has to know the port before
@@ -190,7 +198,7 @@ async def serve_at(
         for listener in listeners:
             stack.callback(listener.socket.close)
         async with trio.open_nursery() as nursery:
-            connections = _Connections(app, context, nursery, most, streams_max)
+            connections = _Connections(app, context, nursery, most, streams_max, direct)
             try:
                 async with trio.open_nursery() as accepting:
                     for listener in listeners:

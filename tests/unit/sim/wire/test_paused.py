@@ -13,7 +13,6 @@ import pytest
 import trio
 import trio.lowlevel
 import yaml
-from hypercorn.config import Config
 from trio.testing import MockClock, wait_all_tasks_blocked
 from trio_websocket import wrap_client_stream
 
@@ -24,7 +23,7 @@ from sim.app.audit.webhook import END_S, Webhook
 from sim.ident import NAMES
 from sim.wire import frames, websocket
 from sim.wire.clients import Clients
-from sim.wire.http.fronts.connection import GRACE_S, Connection
+from sim.wire.http.fronts.line import GRACE_S, Line
 from sim.wire.sockets_server import CLOSE_S, Peer
 
 PAUSE_S = 100.0
@@ -51,6 +50,7 @@ class Gated:
         self.open = trio.Event()
         self.socket = self
         self.closed = False
+        self.kept = b""
 
     async def send_all(self, data: Any) -> None:
         await self.send(bytes(data))
@@ -65,30 +65,33 @@ class Gated:
     def close(self) -> None:
         self.closed = True
 
+    def send_now(self, data: bytes) -> bool:
+        self.kept = data
+        return False
 
-async def app(*_: Any) -> None:
-    """An application that answers nothing."""
+    async def flush(self) -> None:
+        await self.send(bytes(self.kept))
 
 
 async def test_answer_that_is_sent_while_the_server_ends_outlives_a_pause(clock: MockClock) -> None:
     stream: Any = Gated()
-    connection = Connection(app, Config(), stream, lambda *_: None)
+    line = Line(stream, lambda *_: None)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(connection._write, b"answer")
+        nursery.start_soon(line.write, b"answer")
         await wait_all_tasks_blocked()
-        connection.limit_sending(GRACE_S)
+        line.limit_sending(GRACE_S)
         await pause(clock)
         stream.open.set()
     assert stream.sent == [b"answer"]
     assert not stream.closed
-    connection._release()
+    line.release()
 
 
 async def test_answer_that_is_sent_while_the_server_ends_has_a_limit() -> None:
     stream: Any = Gated()
-    connection = Connection(app, Config(), stream, lambda *_: None)
-    connection.limit_sending(0.0)
-    await connection._write(b"answer")
+    line = Line(stream, lambda *_: None)
+    line.limit_sending(0.0)
+    await line.write(b"answer")
     assert stream.closed
 
 
