@@ -20,17 +20,18 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sim.errors import InputError, Problems, suggestion
 from sim.ident import NAMES, Names
+from sim.texts import rows
 from sim.units import format_duration, parse_duration_us
 
 Reader = Callable[[object], Any]
 Options = TypeVar("Options")
 _SPEC = "option"
+_EFFECTS, _REFUSALS = (Path(__file__).with_name(name) for name in ("effects.txt", "refusals.txt"))
 
 
 # --- readers of values: a ValueError names the expected form --------------------------------------
@@ -265,12 +266,11 @@ def options_of(daemon: type[Any]) -> dict[str, Option]:
 
 def effects_of(daemon: type[Any]) -> dict[str, str]:
     """Option name to what the option acts on, of a daemon's options class and its bases."""
-    rows = {
-        name: row
-        for base in reversed(daemon.__mro__)
-        for name, row in _rows("effects.txt").get(base.__name__, ())
+    texts = rows(_EFFECTS)
+    found = {
+        name: row for base in reversed(daemon.__mro__) for name, row in texts.get(base.__name__, {}).items()
     }
-    return rows | {spec.name: spec.effect for spec in options_of(daemon).values() if spec.effect}
+    return found | {spec.name: spec.effect for spec in options_of(daemon).values() if spec.effect}
 
 
 def refusals_of(daemon: str) -> dict[str, str]:
@@ -278,20 +278,8 @@ def refusals_of(daemon: str) -> dict[str, str]:
 
     daemon: the name of an options class, or "gates"
     """
-    return {name: reason for names, reason in _rows("refusals.txt").get(daemon, ()) for name in names.split()}
-
-
-@cache
-def _rows(file: str) -> Mapping[str, list[tuple[str, str]]]:
-    """The rows `NAME: TEXT` of a file, by each of the words in the first line of their section."""
-    found: dict[str, list[tuple[str, str]]] = {}
-    for section in Path(__file__).with_name(file).read_text(encoding="utf-8").split("\n\n")[1:]:
-        head, *rows = section.strip().splitlines()
-        for owner in head.split():
-            found.setdefault(owner, []).extend(
-                (name, row) for name, _, row in (each.partition(": ") for each in rows)
-            )
-    return found
+    reasons = rows(_REFUSALS).get(daemon, {})
+    return {name: reason for names, reason in reasons.items() for name in names.split()}
 
 
 # --- parsing --------------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, NoReturn, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from sim.app.cli.commands import GROUPS
 from sim.app.cli.commands.arguments import EXIT_BAD_INPUT, EXIT_UNHEARD
@@ -23,6 +24,7 @@ from sim.app.process.interpreter import described
 from sim.app.process.interrupts import exit_status
 from sim.app.process.printed import tell_each, visible
 from sim.errors import InputError, suggestion
+from sim.texts import rows
 from sim.version import __version__
 
 if TYPE_CHECKING:
@@ -131,13 +133,34 @@ _SECTIONS = {
 }
 
 
+_TEXTS = Path(__file__).with_name("help.txt")
+
+
+class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]  # not generic when it runs
+    """The subcommands, with their texts from `help.txt`."""
+
+    def add_parser(self, name: str, **more: Any) -> Any:
+        """The parser of a new subcommand."""
+        texts = rows(_TEXTS).get(name, {})
+        given = {key: texts[key] for key in ("help", "description", "epilog") if key in texts}
+        return super().add_parser(name, **given | more)
+
+
 class _Parser(argparse.ArgumentParser):
     """The parser of the command and of its subcommands.
 
-    An error is one line.  The help of the whole command lists the subcommands in sections.
+    An error is one line.  The help of the whole command lists the subcommands in sections; that of
+    an argument is in `help.txt`.
     """
 
     commands: Commands | None = None
+
+    def add_argument(self, *names: str, **more: Any) -> argparse.Action:
+        """Add an argument, with its help by its long name."""
+        name = next((each for each in names if each.startswith("--")), names[-1])
+        texts = rows(_TEXTS)
+        text = texts.get(self.prog.rpartition(" ")[2], {}).get(name) or texts["*"].get(name)
+        return super().add_argument(*names, **{"help": text} | more)
 
     def format_help(self) -> str:
         """The help; of the whole command, with the subcommands in sections."""
@@ -162,7 +185,9 @@ def _parser() -> _Parser:
         epilog="Try: orrery run zone-outage",
     )
     parser.add_argument("--version", action="version", version=f"orrery {__version__} ({described()})")
-    commands = cast("Commands", parser.add_subparsers(dest="command", required=True, metavar="COMMAND"))
+    commands = cast(
+        "Commands", parser.add_subparsers(action=_Commands, dest="command", required=True, metavar="COMMAND")
+    )
     for add in GROUPS:
         add(commands)
     parser.commands = commands

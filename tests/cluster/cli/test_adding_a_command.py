@@ -1,7 +1,7 @@
 """The recipe "A command" of CONTRIBUTING, carried out on a copy of the sources.
 
 The command `orrery zones SCENARIO` prints the zones of a scenario's nodes.  It is one new module,
-one name in the list of groups, and one name in the sections of the help.
+one name in the list of groups, its texts, and one name in the sections of the help.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Add the parser of the command."""
-    parser = commands.add_parser("zones", help="list the zones of a scenario", description="List the zones.")
+    parser = commands.add_parser("zones")
     add_scenario(parser)
     parser.set_defaults(call=_zones)
 
@@ -51,6 +51,8 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     registry = commands / "__init__.py"
     text = registry.read_text().replace("trace, whatif", "trace, whatif, zones", 1)
     registry.write_text(text.replace("    trace.add,\n", "    trace.add,\n    zones.add,\n"))
+    with (commands.parent / "help.txt").open("a") as texts:
+        texts.write("\nzones\nhelp: list the zones of a scenario\ndescription: List the zones.\n")
     main = commands.parent / "main.py"
     main.write_text(main.read_text().replace('("faults", ', '("faults", "zones", ', 1))
     return copy

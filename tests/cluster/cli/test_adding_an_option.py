@@ -7,10 +7,9 @@ uses the field is its effect.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
+from sim.dataclass import dataclass
 from sim.errors import InputError
 from sim.options.base import duration, effects_of, more_than, option, parse
 from sim.options.controllers.manager import ControllerManagerOptions

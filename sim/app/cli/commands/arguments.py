@@ -28,20 +28,10 @@ OUT = Path("out")  # default folder of output files; created when it is needed
 def add_scenario(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     """Add the argument for a scenario file, and `--set`."""
     scenario = parser.add_argument(
-        "scenario",
-        type=scenario_file,
-        metavar="SCENARIO",
-        nargs="?" if optional else None,
-        help="a scenario file (YAML), or the name of one that `orrery list` shows",
+        "scenario", type=scenario_file, metavar="SCENARIO", nargs="?" if optional else None
     )
     complete_with(scenario, scenarios)
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="override a value of the file, e.g. cluster.nodes[0].count=6 or timeline.outage.at=3m (repeatable)",
-    )
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
 
 
 def scenario_file(text: str) -> Path:
@@ -60,9 +50,7 @@ def output_file(text: str) -> Path:
 
 def add_seed(parser: argparse.ArgumentParser) -> None:
     """Add `--seed`."""
-    parser.add_argument(
-        "--seed", type=seed, metavar="N", help="seed of all randomness (default: the scenario's)"
-    )
+    parser.add_argument("--seed", type=seed, metavar="N")
 
 
 def seed(text: str) -> int:
@@ -194,20 +182,9 @@ def add_many(parser: argparse.ArgumentParser, seeds: int | None = None) -> None:
         metavar="N",
         help="run that many seeds, from the seed on" + (f" (default: {seeds})" if seeds else ""),
     )
-    parser.add_argument(
-        "--jobs", "-j", type=positive, metavar="M", help="worker processes (default: one for each core)"
-    )
-    parser.add_argument(
-        "--resume",
-        type=output_file,
-        metavar="FILE",
-        help="keep results in this file (JSON lines), and skip seeds that it has",
-    )
-    parser.add_argument(
-        "--dask",
-        metavar="ADDRESS",
-        help="run on the Dask cluster of this scheduler, e.g. tcp://10.0.0.1:8786, with the same orrery on its workers",
-    )
+    parser.add_argument("--jobs", "-j", type=positive, metavar="M")
+    parser.add_argument("--resume", type=output_file, metavar="FILE")
+    parser.add_argument("--dask", metavar="ADDRESS")
 
 
 def positive(text: str) -> int:

@@ -19,41 +19,14 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    validate = commands.add_parser(
-        "validate",
-        help="check scenario files without running them",
-        description="Checks all that can be known before a run: keys, times, units, flags, names of nodes, actors and "
-        "steps, manifests, expectations. Prints a line a file; of a bad one file, line, column and remedy. Exit status: "
-        "0 all are sound, 2 one is not.",
-        epilog="example: orrery validate scenarios/*.yaml",
-    )
-    validate.add_argument(
-        "scenarios",
-        type=scenario_file,
-        nargs="+",
-        metavar="SCENARIO",
-        help="a scenario file (YAML), or the name of one that `orrery list` shows",
-    )
-    validate.add_argument(
-        "--naming", choices=("orch", "kubernetes"), help="identifiers to check with (default: the scenario's)"
-    )
+    validate = commands.add_parser("validate")
+    validate.add_argument("scenarios", type=scenario_file, nargs="+", metavar="SCENARIO")
+    validate.add_argument("--naming", choices=("orch", "kubernetes"))
     validate.set_defaults(call=_validate)
 
-    listing = commands.add_parser(
-        "list",
-        help="list the scenarios in a folder, with what they show",
-        description="Lists the scenario files (*.yaml) in a folder, each with its description. Does not check the "
-        "rest of a file. Exit status: 0, or 2 if a file holds no scenario.",
-        epilog="example: orrery list scenarios",
-    )
-    listing.add_argument(
-        "folder",
-        type=Path,
-        nargs="?",
-        metavar="FOLDER",
-        help="where to look (default: the folder `scenarios` here, else the scenarios of the package)",
-    )
-    listing.add_argument("--json", action="store_true", help="print a JSON list")
+    listing = commands.add_parser("list")
+    listing.add_argument("folder", type=Path, nargs="?", metavar="FOLDER")
+    listing.add_argument("--json", action="store_true")
     listing.set_defaults(call=_list)
 
 

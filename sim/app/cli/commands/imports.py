@@ -30,22 +30,17 @@ def add(commands: Commands) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "import",
-        help="turn a cluster's objects, or experiments of other tools, into a scenario",
         description="Writes a scenario with the nodes, objects and experiments of files, and reports all that has no "
         "counterpart; the report is at the beginning of the scenario too. Formats: "
         + "; ".join(f"{name}: {text}" for name, text in FORMATS.items())
         + ".",
-        epilog="example: orrery import kubectl-dump cluster.yaml -o mine.yaml",
     )
     parser.add_argument(
         "format", choices=tuple(FORMATS), metavar="FORMAT", help="one of " + ", ".join(FORMATS)
     )
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="the files (YAML or JSON)")
-    parser.add_argument(
-        "--output", "-o", type=Path, metavar="FILE", default=Path("scenario.yaml"),
-        help="write the scenario here (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument("--force", action="store_true", help="replace the scenario if it exists")
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE", default=Path("scenario.yaml"))
+    parser.add_argument("--force", action="store_true")
     parser.set_defaults(call=_import)
 
 

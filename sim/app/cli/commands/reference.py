@@ -26,67 +26,27 @@ _WIDTH = 100
 
 def add(commands: Commands) -> None:
     """Register the commands of this group."""
-    init = commands.add_parser(
-        "init",
-        help="write a first scenario that runs",
-        description="Writes NAME.yaml, a small scenario with comments, and the JSON Schema that editors check it with. "
-        "Files that exist are kept.",
-        epilog="example: orrery init outage && orrery run outage.yaml",
-    )
-    init.add_argument(
-        "name", metavar="NAME", help="the name of the scenario; lower-case letters, digits and -"
-    )
-    init.add_argument(
-        "--like",
-        choices=("node-loss", "rollout", "webhook", "failover"),
-        default="node-loss",
-        help="what it shows (default: %(default)s)",
-    )
-    init.add_argument("--force", action="store_true", help="replace NAME.yaml if it exists")
+    init = commands.add_parser("init")
+    init.add_argument("name", metavar="NAME")
+    init.add_argument("--like", choices=("node-loss", "rollout", "webhook", "failover"), default="node-loss")
+    init.add_argument("--force", action="store_true")
     init.set_defaults(call=_init)
 
-    faults = commands.add_parser(
-        "faults",
-        help="list the faults and actions of scenarios, or describe one",
-        description="Lists every kind of step of a timeline: the faults, and what a user does. With NAME, its "
-        "parameters and an example.",
-        epilog="example: orrery faults partition",
-    )
-    name = faults.add_argument("name", nargs="?", metavar="NAME", help="a kind of step, as listed")
+    faults = commands.add_parser("faults")
+    name = faults.add_argument("name", nargs="?", metavar="NAME")
     complete_with(name, steps)
     faults.set_defaults(call=_faults)
 
-    conditions = commands.add_parser(
-        "conditions",
-        help="how to write conditions and events of scenarios",
-        description="Lists the forms of conditions and events, each with an example.",
-    )
+    conditions = commands.add_parser("conditions")
     conditions.set_defaults(call=_conditions)
 
-    options = commands.add_parser(
-        "options",
-        help="list the options of the daemons, with default and effect",
-        description="Lists the options that `flags` of a scenario, `serve` and Cluster() take: each with its default and "
-        "its effect here. Options of the specification without an effect are refused; they are listed last.",
-        epilog="example: orrery options controller-manager",
-    )
-    daemon = options.add_argument("daemon", nargs="?", metavar="DAEMON", help="one daemon (default: all)")
+    options = commands.add_parser("options")
+    daemon = options.add_argument("daemon", nargs="?", metavar="DAEMON")
     complete_with(daemon, daemons)
-    options.add_argument(
-        "--naming",
-        choices=("orch", "kubernetes"),
-        default="kubernetes",
-        help="identifiers (default: %(default)s)",
-    )
+    options.add_argument("--naming", choices=("orch", "kubernetes"), default="kubernetes")
     options.set_defaults(call=_options)
 
-    schema = commands.add_parser(
-        "schema",
-        help="print the JSON Schema of scenario files, for editors",
-        description="Prints the JSON Schema of scenario files. Editors check and complete a file that begins with "
-        "# yaml-language-server: $schema=FILE.",
-        epilog="example: orrery schema > scenario.schema.json",
-    )
+    schema = commands.add_parser("schema")
     schema.set_defaults(call=_schema)
     for parser in (faults, conditions, options):
         parser.add_argument("--json", action="store_true", help="print JSON")

@@ -18,23 +18,9 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    replay = commands.add_parser(
-        "replay",
-        help="repeat a served run",
-        description="Repeats the run of orrery serve --journal as fast as possible and event for event, with all "
-        "requests of clients: for its trace, its report, and the verdict on its scenario's expectations. Exit status: "
-        "0 the run is equal and all hold, 1 it differs or one failed, 2 bad input.",
-        epilog="example: orrery replay out/night.journal --trace out/night.trace",
-    )
-    replay.add_argument(
-        "journal", type=Path, metavar="JOURNAL", help="a file written by orrery serve --journal"
-    )
-    replay.add_argument(
-        "--scenario",
-        type=Path,
-        metavar="FILE",
-        help="the path of the scenario now, if it was moved",
-    )
+    replay = commands.add_parser("replay")
+    replay.add_argument("journal", type=Path, metavar="JOURNAL")
+    replay.add_argument("--scenario", type=Path, metavar="FILE")
     add_outputs(replay, "out/<scenario>.html")
     replay.set_defaults(call=_replay)
 

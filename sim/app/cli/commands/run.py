@@ -41,65 +41,31 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    run = commands.add_parser(
-        "run",
-        help="run a scenario, once or under many seeds, and judge it",
-        description="Runs a scenario as fast as possible and prints each expectation's measured value beside the "
-        "wanted one; with --seeds its distribution over many runs, one process for each core. Exit status: 0 all hold, "
-        "1 one failed, 2 bad input, 130 stopped by Ctrl-C (143 by SIGTERM, 129 by SIGHUP); of many seeds those that are "
-        "done are shown then.",
-        epilog="examples: orrery run scenarios/zone-outage.yaml --seed 3 --trace out/zone.trace; "
-        "orrery run scenarios/single-node-death.yaml --seeds 500 --resume out/deaths.jsonl",
-    )
+    run = commands.add_parser("run")
     add_scenario(run)
     add_seed(run)
     add_many(run)
     add_outputs(run, "out/<scenario>.html, of many seeds out/<scenario>-seeds.html")
-    run.add_argument(
-        "--plain",
-        action="store_true",
-        help="use no fast paths: the result and the trace are equal, and the run is slower",
-    )
-    run.add_argument(
-        "--metrics",
-        type=output_file,
-        metavar="FILE",
-        help="write the metrics of a single run at its end, as Prometheus reads them; --force replaces a file",
-    )
-    run.add_argument(
-        "--force",
-        action="store_true",
-        help="replace an existing audit log of the scenario, and existing metrics",
-    )
+    run.add_argument("--plain", action="store_true")
+    run.add_argument("--metrics", type=output_file, metavar="FILE")
+    run.add_argument("--force", action="store_true")
     run.set_defaults(call=_run)
 
 
 def add_outputs(parser: argparse.ArgumentParser, report: str) -> None:
     """Add the arguments for output files.  report: default path of the report"""
-    parser.add_argument(
-        "--trace", type=output_file, metavar="FILE", help="write every event of a single run to this file"
-    )
-    parser.add_argument(
-        "--perfetto",
-        type=output_file,
-        metavar="FILE",
-        help="write a single run here for https://ui.perfetto.dev",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.add_argument("--trace", type=output_file, metavar="FILE")
+    parser.add_argument("--perfetto", type=output_file, metavar="FILE")
+    parser.add_argument("--json", action="store_true")
     parser.add_argument(
         "--report",
         type=output_file,
         metavar="FILE",
         help=f"write the HTML report here (default: {report}; with --json only if given)",
     )
-    parser.add_argument("--no-report", action="store_true", help="write no HTML report")
-    parser.add_argument(
-        "--junit",
-        type=output_file,
-        metavar="FILE",
-        help="write JUnit XML, with a test case for each expectation",
-    )
-    parser.add_argument("--quiet", "-q", action="store_true", help="no progress display")
+    parser.add_argument("--no-report", action="store_true")
+    parser.add_argument("--junit", type=output_file, metavar="FILE")
+    parser.add_argument("--quiet", "-q", action="store_true")
 
 
 def check_kept(file: Path | None, force: bool) -> None:

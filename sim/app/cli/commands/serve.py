@@ -22,103 +22,34 @@ PACE_MIN, PACE_MAX = 0.001, 1_000_000  # virtual seconds a real second
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    serve = commands.add_parser(
-        "serve",
-        help="serve the real REST API from a simulated cluster",
-        description="Serves the REST API over TLS while the cluster runs. Without a scenario: a control plane with no node.",
-        epilog="example: orrery serve scenarios/zone-outage.yaml --naming kubernetes --pace 60 --client-config out/config",
-    )
+    serve = commands.add_parser("serve")
     add_scenario(serve, optional=True)
-    serve.add_argument(
-        "--host", type=_host, default="127.0.0.1", help="address to listen on (default: %(default)s)"
-    )
-    serve.add_argument(
-        "--port", type=_port, default=6443, help="port to listen on, 0 for any (default: %(default)s)"
-    )
-    serve.add_argument(
-        "--pace",
-        type=_pace,
-        default=1.0,
-        metavar="1|60|max",
-        help="virtual seconds in each real second (default: 1)",
-    )
-    serve.add_argument(
-        "--api-server",
-        action="append",
-        default=[],
-        type=_flag,
-        metavar="NAME=VALUE",
-        help="an option of the API servers, e.g. runtime-config=api/alpha=true (repeatable)",
-    )
-    serve.add_argument(
-        "--profile",
-        choices=tuple(PROFILES),
-        help="settings for a purpose; envtest: an API server alone, for suites on controller-runtime's envtest",
-    )
-    serve.add_argument("--nodes", type=count, metavar="N", help="add this number of nodes")
-    serve.add_argument(
-        "--adopt-nodes",
-        type=_selector,
-        nargs="?",
-        const="",
-        metavar="SELECTOR",
-        help="Node objects that clients create become nodes with a machine, all or those with these labels",
-    )
-    serve.add_argument(
-        "--naming", choices=("orch", "kubernetes"), help="identifiers served (default: the scenario's)"
-    )
+    serve.add_argument("--host", type=_host, default="127.0.0.1")
+    serve.add_argument("--port", type=_port, default=6443)
+    serve.add_argument("--pace", type=_pace, default=1.0, metavar="1|60|max")
+    serve.add_argument("--api-server", action="append", default=[], type=_flag, metavar="NAME=VALUE")
+    serve.add_argument("--profile", choices=tuple(PROFILES))
+    serve.add_argument("--nodes", type=count, metavar="N")
+    serve.add_argument("--adopt-nodes", type=_selector, nargs="?", const="", metavar="SELECTOR")
+    serve.add_argument("--naming", choices=("orch", "kubernetes"))
     add_seed(serve)
     _add_outside(serve)
-    serve.add_argument(
-        "--client-config",
-        type=_client_configs,
-        metavar="FILE",
-        help="write a client configuration of the administrator when the nodes are registered, at most 10 real seconds later; or several, as "
-        "admin=FILE,alice=FILE,bob+dev+ops=FILE (users alice, and bob in the groups dev and ops)",
-    )
-    serve.add_argument(
-        "--token-auth-file", type=Path, metavar="FILE", help='further users: token,user,uid,"group1,group2"'
-    )
+    serve.add_argument("--client-config", type=_client_configs, metavar="FILE")
+    serve.add_argument("--token-auth-file", type=Path, metavar="FILE")
     _add_waits(serve)
     _add_limits(serve)
     serve.set_defaults(call=_serve)
 
 
 def _add_waits(serve: argparse.ArgumentParser) -> None:
-    serve.add_argument(
-        "--wait-for-client",
-        type=_watches,
-        default=0,
-        metavar="N",
-        help="let virtual time rest until clients have opened this number of watches; client configurations are written at once",
-    )
-    serve.add_argument(
-        "--reaction",
-        type=_reaction,
-        default=0.0,
-        metavar="0.2s",
-        help="let virtual time rest for this real time after each request of a client, and each event that it is given",
-    )
+    serve.add_argument("--wait-for-client", type=_watches, default=0, metavar="N")
+    serve.add_argument("--reaction", type=_reaction, default=0.0, metavar="0.2s")
 
 
 def _add_limits(serve: argparse.ArgumentParser) -> None:
-    serve.add_argument(
-        "--journal",
-        type=output_file,
-        metavar="FILE",
-        help="write all requests of clients to this file, for orrery replay; it must not exist yet",
-    )
-    serve.add_argument(
-        "--force",
-        action="store_true",
-        help="replace an existing journal, and client configurations with other contents",
-    )
-    serve.add_argument(
-        "--max-connections",
-        type=_connections,
-        metavar="N",
-        help="connections at a time; idle ones make room for new ones (default: what ulimit -n allows, at most 10000)",
-    )
+    serve.add_argument("--journal", type=output_file, metavar="FILE")
+    serve.add_argument("--force", action="store_true")
+    serve.add_argument("--max-connections", type=_connections, metavar="N")
 
 
 def _add_outside(serve: argparse.ArgumentParser) -> None:
@@ -128,14 +59,8 @@ def _add_outside(serve: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NS/SERVICE=HOST:PORT",
-        help="the server outside that webhooks and aggregated APIs behind this Service are; may be repeated",
     )
-    serve.add_argument(
-        "--front-proxy",
-        action="store_true",
-        help="make the certificate by which aggregated APIs know the server, and publish its authority "
-        "in extension-apiserver-authentication, as kubeadm does",
-    )
+    serve.add_argument("--front-proxy", action="store_true")
 
 
 def _selector(text: str) -> str:

@@ -32,41 +32,17 @@ SEEDS = 20
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    sweep = commands.add_parser(
-        "sweep",
-        help="vary settings of a scenario and plot what is measured over them",
-        description="Runs every combination of the varied settings under many seeds and shows each measured quantity "
-        "over them. Whether expectations hold is a result here. Exit status: 0 every run ended, 1 one did not, "
-        "2 bad input, 130 stopped by Ctrl-C (143 by SIGTERM, 129 by SIGHUP).",
-        epilog="example: orrery sweep scenarios/single-node-death.yaml --seeds 20 "
-        "--vary cluster.controllerManager.flags.node-monitor-grace-period=20s,40s,60s "
-        "--vary cluster.controllerManager.flags.node-eviction-rate=0.1,1",
-    )
+    sweep = commands.add_parser("sweep")
     add_scenario(sweep)
-    sweep.add_argument(
-        "--vary",
-        action="append",
-        required=True,
-        metavar="KEY=V1,V2,...",
-        help="values for a key of --set; the first key lies along the charts (repeatable)",
-    )
+    sweep.add_argument("--vary", action="append", required=True, metavar="KEY=V1,V2,...")
     add_seed(sweep)
     add_many(sweep, SEEDS)
-    sweep.add_argument("--json", action="store_true", help="print one JSON object instead of the tables")
-    sweep.add_argument(
-        "--csv", type=Path, metavar="FILE", help="write one line for each combination and quantity"
-    )
-    sweep.add_argument(
-        "--values", type=Path, metavar="FILE", help="write CSV with a line a value, seed and combination"
-    )
-    sweep.add_argument(
-        "--report",
-        type=output_file,
-        metavar="FILE",
-        help="write the HTML page here (default: out/<scenario>-sweep.html; with --json only if given)",
-    )
-    sweep.add_argument("--no-report", action="store_true", help="write no HTML page")
-    sweep.add_argument("--quiet", "-q", action="store_true", help="no progress display")
+    sweep.add_argument("--json", action="store_true")
+    sweep.add_argument("--csv", type=Path, metavar="FILE")
+    sweep.add_argument("--values", type=Path, metavar="FILE")
+    sweep.add_argument("--report", type=output_file, metavar="FILE")
+    sweep.add_argument("--no-report", action="store_true")
+    sweep.add_argument("--quiet", "-q", action="store_true")
     sweep.set_defaults(call=_sweep)
 
 

@@ -36,40 +36,18 @@ timeline and expectations are printed. Exit status: 0 nothing is lost, 1 somethi
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    parser = commands.add_parser(
-        "whatif",
-        help="from a kubectl dump to an answer: what is lost, for how long, and why",
-        description=_DESCRIPTION,
-        epilog="examples: orrery whatif cluster.yaml --lose zone=eu-west-1a --for 20m; "
-        "orrery whatif cluster.yaml --lose node=ip-10-0-1-7 --lose controller-manager; "
-        "orrery whatif cluster.yaml --lose webhook --set cluster.controllerManager.replicas=2 --save mine.yaml",
-    )
-    parser.add_argument(
-        "files", type=Path, nargs="+", metavar="FILE", help="what kubectl printed (YAML or JSON)"
-    )
+    parser = commands.add_parser("whatif", description=_DESCRIPTION)
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
     lose = parser.add_argument(
         "--lose", action="append", required=True, metavar="PART", help=f"what is lost: {_PARTS} (repeatable)"
     )
     complete_with(lose, _completed)
-    parser.add_argument(
-        "--for", dest="lasts", default="20m", metavar="TIME", help="for how long (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--how", default="power-loss", metavar="HOW",
-        help="how nodes fail, one of power-loss, network-cut, hang, shutdown, agent-crash, runtime-failure "
-        "(default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--allow", default="0s", metavar="TIME",
-        help="the time for which a workload may serve with too few pods, in all (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE",
-        help="set a value of the scenario, e.g. cluster.controllerManager.replicas=2 or "
-        "cluster.controllerManager.flags.node-monitor-grace-period=20s (repeatable)",
-    )  # fmt: skip
-    parser.add_argument("--save", type=Path, metavar="FILE", help="write the scenario that ran to this file")
-    parser.add_argument("--force", action="store_true", help="replace the file of --save if it exists")
+    parser.add_argument("--for", dest="lasts", default="20m", metavar="TIME")
+    parser.add_argument("--how", default="power-loss", metavar="HOW")
+    parser.add_argument("--allow", default="0s", metavar="TIME")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--save", type=Path, metavar="FILE")
+    parser.add_argument("--force", action="store_true")
     add_seed(parser)
     add_outputs(parser, "out/<name of the question>.html")
     parser.set_defaults(call=_whatif)

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from sim.app.cli.main import _TEXTS as HELP
 from sim.app.cli.main import _parser
+from sim.texts import rows
 
 ROOT = Path(__file__).resolve().parents[5]
 DOCUMENTS = ("README.md", "FIDELITY.md", "BENCHMARKS.md", "scenarios/README.md", "tests/cluster/README.md")
@@ -45,6 +47,19 @@ def test_every_command_and_argument_says_what_it_is(command: str) -> None:
     parser = subparser(command)
     assert parser.description and parser.epilog
     assert [action.dest for action in parser._actions if not action.help] == []
+
+
+def test_each_text_of_the_help_is_that_of_an_argument() -> None:
+    texts = rows(HELP)
+    known = {command: arguments(command) for command in texts if command != "*"}
+    known["*"] = set[str]().union(*known.values())
+    unknown = {(name, key) for name, keys in texts.items() for key in keys if key not in known[name]}
+    assert {(name, key) for name, key in unknown if key not in ("help", "description", "epilog")} == set()
+
+
+def arguments(command: str) -> set[str]:
+    """The long names of a command's arguments."""
+    return {name for action in subparser(command)._actions for name in (*action.option_strings, action.dest)}
 
 
 @pytest.mark.parametrize("command", dict.fromkeys(shown()))
