@@ -21,6 +21,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, overload
 
+from sim.patterns import pattern
 from sim.remembered import cached
 
 MS = 1_000
@@ -107,8 +108,8 @@ def _go_letter(letter: str) -> str:
 
 # --- whole numbers --------------------------------------------------------------------------------
 
-_WHOLE = re.compile(r"[+-]?[0-9]+")
-_UNSIGNED = re.compile(r"[0-9]+")
+_WHOLE = pattern(r"[+-]?[0-9]+")
+_UNSIGNED = pattern(r"[0-9]+")
 _DIGITS_MAX = 20  # of 2**64 - 1
 
 
@@ -163,8 +164,8 @@ _UNIT_NS = {
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
-_NUMBER = re.compile(r"([0-9]*)(?:\.([0-9]*))?")
-_UNIT = re.compile(r"[^0-9.]*")
+_NUMBER = pattern(r"([0-9]*)(?:\.([0-9]*))?")
+_UNIT = pattern(r"[^0-9.]*")
 
 
 @cached(1024)
@@ -278,7 +279,7 @@ def human_duration(us: int) -> str:
 # --- points in time -------------------------------------------------------------------------------
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_TIME = pattern(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _MICROSECOND = timedelta(microseconds=1)
 _DAYS_OF_400_YEARS = 146_097
 _FIRST_H = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(hours=1)
@@ -339,7 +340,7 @@ DECIMAL_SI = "DecimalSI"
 BINARY_SI = "BinarySI"
 DECIMAL_EXPONENT = "DecimalExponent"
 
-_QUANTITY = re.compile(
+_QUANTITY = pattern(
     r"(?P<sign>[+-]?)0*+(?P<whole>\d*+)(?:\.(?P<fraction>\d*+))?+(?P<suffix>[eEinumkKMGTP]*+[-+]?\d*)",
     re.ASCII,
 )

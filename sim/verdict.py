@@ -6,16 +6,16 @@ measures 5m39.54s, one within [300s, 360s] measures 339.54s.
 
 from __future__ import annotations
 
-import re
 from html import escape
 from typing import Literal
 
 from sim.dataclass import dataclass
+from sim.patterns import pattern
 from sim.units import HOUR, MINUTE, MS, SECOND
 
 Unit = Literal["m", "s", "ms"]
-_LARGE = re.compile(r"h|m(?!s)")  # hours and minutes
-_SECONDS = re.compile(r"(?<![mnuµμ])s|^0$")
+_LARGE = pattern(r"h|m(?!s)")  # hours and minutes
+_SECONDS = pattern(r"(?<![mnuµμ])s|^0$")
 _CENTISECOND = SECOND // 100
 GOOD_INK, LOST_INK = "#00805d", "#c24f00"  # as on the light paper of a report
 

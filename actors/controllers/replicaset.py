@@ -15,7 +15,6 @@ Differs  metrics of the deletion order are not kept.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import cmp_to_key
 from typing import Any
@@ -50,11 +49,12 @@ from sim.api.selectors import from_selector
 from sim.api.types import Obj
 from sim.dataclass import dataclass
 from sim.options.features.gates import enabled
+from sim.patterns import pattern
 from sim.units import MS, SECOND, format_time, parse_time
 
 AGE_RATIO = "replicaset_controller_sorting_deletion_age_ratio"
 BURST_REPLICAS = 500  # replica_set.go: BurstReplicas
-_COST = re.compile(r"0|-[0-9]{1,10}|[1-9][0-9]{0,9}")
+_COST = pattern(r"0|-[0-9]{1,10}|[1-9][0-9]{0,9}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,12 @@ import msgspec
 from sim.api.go.escapes import escaped
 from sim.api.go.printing import go_number
 from sim.api.types import Json, Obj
+from sim.patterns import pattern
 
 # Fields of this type, by kind: those of the fixed kinds that are stored.
 FIELDS = {"ControllerRevision": "data"}
 
-_GAPS = re.compile(rb'("(?:[^"\\]++|\\.)*+")|[ \t\r\n]++', re.DOTALL)
+_GAPS = pattern(rb'("(?:[^"\\]++|\\.)*+")|[ \t\r\n]++', re.DOTALL)
 
 
 class _RawMap(dict[str, Any]):

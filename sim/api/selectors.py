@@ -22,6 +22,7 @@ from sim.api.schema.json_text import go_quote
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
 from sim.dataclass import dataclass
+from sim.patterns import pattern
 from sim.remembered import cached
 from sim.units import parse_whole
 
@@ -225,12 +226,12 @@ def _format(requirement: Requirement) -> str:
 
 # --- label selectors from text --------------------------------------------------------------------
 
-_TOKEN = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^=!(),<> \t\r\n]+|$)")
+_TOKEN = pattern(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^=!(),<> \t\r\n]+|$)")
 _SPECIAL = frozenset(("==", "!=", "=", "!", "(", ")", ",", "<", ">", ""))
 _OPERATORS = {"in": IN, "=": IN, "==": IN, "notin": NOT_IN, "!=": NOT_IN, ">": GREATER, "<": LESS}
 
-_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NAME = pattern(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_SUBDOMAIN = pattern(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAME_RULE = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
@@ -496,7 +497,7 @@ class FieldSelector:
         return not self.requirements
 
 
-_PLAIN_TERM = re.compile(r"([A-Za-z.]+)=([A-Za-z0-9.-]*)")
+_PLAIN_TERM = pattern(r"([A-Za-z.]+)=([A-Za-z0-9.-]*)")
 
 
 @cached(1024)

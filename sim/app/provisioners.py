@@ -9,17 +9,17 @@ Holds: a claim that names its volume, and one of a class with volumes that are o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sim.api.kinds.common.volumes.binding import MIGRATED
 from sim.ident import NAMES, Names
+from sim.patterns import pattern
 from sim.scenario.check.endless import manifests_of
 from sim.scenario.plan.plan import Plan
 
 Manifest = Mapping[str, Any]
-_DRIVER = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
+_DRIVER = pattern(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 _PLUGINS = {moved.plugin: moved.driver for moved in MIGRATED.values()}
 _SHOWN = 3  # claims in a note
 

@@ -35,13 +35,14 @@ from sim.check.world import World
 from sim.dataclass import dataclass
 from sim.errors import suggestion
 from sim.ident import NAMES, Names
+from sim.patterns import pattern
 
 Select = Callable[[World, str, Obj], bool]
 
-_QUANTIFIER = re.compile(r"^(all|each|every|any|some|no|(?:at least|at most|exactly) \d+)\s+", re.IGNORECASE)
+_QUANTIFIER = pattern(r"^(all|each|every|any|some|no|(?:at least|at most|exactly) \d+)\s+", re.IGNORECASE)
 _QUANTIFIERS = "all, each, any, no, at least 2, at most 2, exactly 2"
-_VERB = re.compile(r"\s+(?:(?:have|has|are|is)\s+(?P<what>.+)|(?P<exist>exists?))$")
-_FILTER = re.compile(r"\s+(in zone|in namespace|named|on node|labelled|owned by)\s+(\S+)")
+_VERB = pattern(r"\s+(?:(?:have|has|are|is)\s+(?P<what>.+)|(?P<exist>exists?))$")
+_FILTER = pattern(r"\s+(in zone|in namespace|named|on node|labelled|owned by)\s+(\S+)")
 # Resources with objects that belong to a node by their names, besides those that are bound to one
 # (see `World.node_of`).
 _OF_NODES = ("nodes", "leases", "events")

@@ -18,18 +18,18 @@ mean or maximum is never).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from math import comb, inf, isfinite
 from typing import Any
 
 from sim.dataclass import dataclass
+from sim.patterns import pattern
 from sim.statistics import finite, ks_test, quantile
 from sim.units import SECOND, parse_duration_us
 from sim.verdict import Unit, shown_us, unit_of
 
-_QUANTILE = re.compile(r"^p(\d{1,2}(?:\.\d+)?)$")
-_ONE_SIDED = re.compile(r"^(<=|>=)\s*(.+)$")
+_QUANTILE = pattern(r"^p(\d{1,2}(?:\.\d+)?)$")
+_ONE_SIDED = pattern(r"^(<=|>=)\s*(.+)$")
 _EPSILON = 1e-9
 LEVEL = 0.01  # default level of significance of the test
 

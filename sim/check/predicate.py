@@ -19,6 +19,7 @@ from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.errors import suggestion, suggestion_or_all
 from sim.ident import NAMES, TAINT_EFFECTS, Names
+from sim.patterns import pattern
 from sim.units import NANO, quantity_nano
 
 Test = Callable[[Obj], bool]
@@ -47,14 +48,12 @@ CONDITIONS: Mapping[str, tuple[str, ...]] = {
                    "NamespaceDeletionDiscoveryFailure", "NamespaceDeletionGroupVersionParsingFailure"),
 }  # fmt: skip
 STATUSES = ("True", "False", "Unknown")
-_FIELD = re.compile(
-    r"^(?P<path>[A-Za-z][\w/\-]*(?:\.[\w/\-]+|\[\d+\])*)\s*(?P<op>=|!=|>=|<=)\s*(?P<value>.+)$"
-)
+_FIELD = pattern(r"^(?P<path>[A-Za-z][\w/\-]*(?:\.[\w/\-]+|\[\d+\])*)\s*(?P<op>=|!=|>=|<=)\s*(?P<value>.+)$")
 # A condition of any name: readiness gates have names with a domain, or names like the conditions of
 # other kinds.
-_NAMED_CONDITION = re.compile(r"^condition (?P<kind>[^\s=!<>]+)\s*(?P<op>=|!=|>=|<=)\s*(?P<value>\S+)$")
-_OTHER_COMPARISON = re.compile(r"^[\w.\[\]/-]+\s*(==|[<>](?!=))")
-_PART = re.compile(r"[^.\[\]]+")
+_NAMED_CONDITION = pattern(r"^condition (?P<kind>[^\s=!<>]+)\s*(?P<op>=|!=|>=|<=)\s*(?P<value>\S+)$")
+_OTHER_COMPARISON = pattern(r"^[\w.\[\]/-]+\s*(==|[<>](?!=))")
+_PART = pattern(r"[^.\[\]]+")
 # type of a map's value (a label, an annotation): a string that may also look like a number
 TEXT = "text"
 _ORDERED = ("integer", "number", "quantity", "int-or-string")

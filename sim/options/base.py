@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sim.errors import InputError, Problems, suggestion
 from sim.ident import NAMES, Names
+from sim.patterns import pattern
 from sim.texts import rows
 from sim.units import format_duration, parse_duration_us
 
@@ -53,9 +53,9 @@ def duration(value: object) -> int:
     raise ValueError('a duration such as "40s" or "5m0s"')
 
 
-_DIGITS = re.compile(r"[+-]?[0-9a-fA-FxXoO_]{1,80}")
-_OCTAL = re.compile(r"[+-]?0[0-9_]+")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_DIGITS = pattern(r"[+-]?[0-9a-fA-FxXoO_]{1,80}")
+_OCTAL = pattern(r"[+-]?0[0-9_]+")
+_NUMBER = pattern(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def integer(value: object, bits: int = 32) -> int:

@@ -6,15 +6,14 @@ Mirrors  kubernetes v1.25 component-base/config/options/leaderelectionconfig.go,
 
 from __future__ import annotations
 
-import re
-
 from sim.dataclass import dataclass
 from sim.options.base import boolean, duration, one_of, option, string
 from sim.options.serving import ServerFlags
+from sim.patterns import pattern
 from sim.units import SECOND
 
 # What the API takes, roughly: it has the last word.
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_NAME = pattern(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 # client-go leaderelection.JitterFactor: the renew deadline must leave room for one jittered retry
 JITTER_FACTOR = 1.2
 

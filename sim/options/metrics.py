@@ -6,14 +6,14 @@ Differs  a daemon's families that are deprecated are counted whether they are sh
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from sim.dataclass import dataclass
 from sim.options.base import mapping, option, string, strings
+from sim.patterns import pattern
 
 PREVIOUS_MINOR = "1.24"
-_METRIC_LABEL = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*,[a-zA-Z_][a-zA-Z0-9_]*")
+_METRIC_LABEL = pattern(r"[a-zA-Z_:][a-zA-Z0-9_:]*,[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 def _metric_labels(value: Mapping[str, str]) -> str | None:

@@ -6,9 +6,8 @@ Turns a pod into the name of its workload ("deployment shop/web") and into one o
 
 from __future__ import annotations
 
-import re
-
 from sim.api.store import Item
+from sim.patterns import pattern
 
 UNSCHEDULED, NO_NODE, UNSEEN, STARTING, NO_IMAGE, FAILING = WHY_PENDING = (
     "pending: not scheduled yet",
@@ -20,9 +19,9 @@ UNSCHEDULED, NO_NODE, UNSEEN, STARTING, NO_IMAGE, FAILING = WHY_PENDING = (
 )
 # What a waiting container of a pod says while nothing is wrong.
 ORDINARY = ("ContainerCreating", "PodInitializing", "")
-IMAGE = re.compile("Image|Registry")
+IMAGE = pattern("Image|Registry")
 HASH = "pod-template-hash"
-OF_CRON_JOB = re.compile(r"-\d{8,}$")  # the minutes since 1970 in the name of a CronJob's Job
+OF_CRON_JOB = pattern(r"-\d{8,}$")  # the minutes since 1970 in the name of a CronJob's Job
 
 
 def pod_state(item: Item) -> str:

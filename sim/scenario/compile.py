@@ -10,7 +10,6 @@ Holds: the same document gives the same plan; manifests are read only from below
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,6 +27,7 @@ from sim.ident import NAMES
 from sim.options.base import boolean, mapping, raw_option
 from sim.options.features.gates import NO_PRIVILEGED, of_api_server
 from sim.options.storage_drivers import StoragePlan, driver_process
+from sim.patterns import pattern
 from sim.scenario.actions.taint import taints_problem
 from sim.scenario.check import references
 from sim.scenario.check.expectation_windows import Windows
@@ -60,7 +60,7 @@ from sim.units import SECOND, parse_duration_us, quantity_nano
 NODES_MAX = 20_000
 DURATION_MAX_US = 100 * 365 * 24 * 3600 * SECOND  # years have four digits, times fit into 64 bits
 MACHINES_HAVE = ("cpu", "memory", "pods", "ephemeral-storage")
-_RATE = re.compile(r"^(\d+(?:\.\d+)?)\s*/\s*(\d.*|ms|s|m|h)$")
+_RATE = pattern(r"^(\d+(?:\.\d+)?)\s*/\s*(\d.*|ms|s|m|h)$")
 
 
 def load(path: str | Path, settings: Sequence[str] = ()) -> Plan:

@@ -12,7 +12,7 @@ from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-from tests.tidy.sources import ROOT, nodes, product_files
+from tests.tidy.sources import ROOT, nodes, product_files, tree
 
 MODULES_MAX = 20
 
@@ -86,3 +86,16 @@ def test_dataclasses_are_those_that_are_cheap_to_define() -> None:
         if "dataclass" in [alias.name for alias in node.names]
     }
     assert imports == {"sim/dataclass.py", "sim/kernel/network.py"}
+
+
+def test_expressions_of_modules_are_compiled_when_they_are_used() -> None:
+    """Not where a file runs without the other modules."""
+    eager = [
+        f"{path}:{node.lineno}"
+        for path in product_files()
+        if path != "sim/app/process/interpreter.py"
+        for node in tree(path).body
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
+        if isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "re.compile"
+    ]
+    assert eager == []

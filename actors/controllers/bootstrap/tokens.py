@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hmac
 import json
-import re
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -21,10 +20,11 @@ from sim.api.auth.authenticators.bootstrap_tokens import EXPIRATION, ID, SECRET
 from sim.api.auth.web_tokens import encode
 from sim.api.types import Obj
 from sim.ident import Names
+from sim.patterns import pattern
 from sim.units import parse_time
 
 FOR_SIGNING = "usage-bootstrap-signing"
-_ID = re.compile("[a-z0-9]{6}")
+_ID = pattern("[a-z0-9]{6}")
 
 
 class Token(NamedTuple):

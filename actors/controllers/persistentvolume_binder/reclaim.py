@@ -13,7 +13,6 @@ Differs  the pod that recycles is read once a second in place of being watched; 
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 
 from actors.controllers.persistentvolume_binder import decide
@@ -32,9 +31,10 @@ from sim.api.objects import (
 )
 from sim.api.types import Obj
 from sim.ident import Names
+from sim.patterns import pattern
 from sim.units import SECOND
 
-_DELETABLE = re.compile("/tmp/.+")
+_DELETABLE = pattern("/tmp/.+")
 _LOOK_US = 1 * SECOND
 
 

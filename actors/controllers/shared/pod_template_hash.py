@@ -12,7 +12,6 @@ Differs  quantities beyond 18 digits are dumped as if they fitted 64 bits.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -21,6 +20,7 @@ import msgspec
 
 from sim.api.go.escapes import escaped
 from sim.api.types import Obj
+from sim.patterns import pattern
 from sim.units import BINARY_SI, DECIMAL_EXPONENT, quantity_style, quantity_value
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery util/rand: no vowels, no 0, 1, 3
@@ -126,7 +126,7 @@ def _dump(kind: str, value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_DECIMAL = re.compile(r"(-?\d+)(n|u|m|k|M|G|T|P|E|[eE][+-]?\d+|)")
+_DECIMAL = pattern(r"(-?\d+)(n|u|m|k|M|G|T|P|E|[eE][+-]?\d+|)")
 _SCALES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 
 
@@ -161,7 +161,7 @@ _JSON_NAMES = {
     "DiscoveryCHAPAuth": "chapAuthDiscovery",
     "SessionCHAPAuth": "chapAuthSession",
 }
-_CAPITALS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]")
+_CAPITALS = pattern(r"[A-Z]+(?![a-z])|[A-Z]")
 
 
 @lru_cache(maxsize=512)

@@ -16,7 +16,6 @@ Quirk    with the gate MaxUnavailableStatefulSet the status of a sync that delet
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator, Sequence
 from dataclasses import field
 from enum import Enum
@@ -29,11 +28,12 @@ from actors.controllers.statefulset.claims import Retention, storage_matches, wi
 from sim.api.objects import is_deleting, is_ready, phase_of, replicas_of
 from sim.api.types import Obj
 from sim.dataclass import dataclass
+from sim.patterns import pattern
 
 if TYPE_CHECKING:
     from sim.ident import Names
 
-_MEMBER = re.compile(r"^(.*)-([0-9]+)$")
+_MEMBER = pattern(r"^(.*)-([0-9]+)$")
 NAME_MAX = 223  # longest prefix of a revision's name, from stateful_set_utils and history
 ORDINAL_MAX = 2**31 - 1
 

@@ -13,7 +13,6 @@ Differs  only the table knows images and programs: a program that is not in it c
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
@@ -22,12 +21,13 @@ from types import MappingProxyType
 from typing import Any
 
 from actors.node.runtime.shell_scripts import commands_of, program_of, script_of
+from sim.patterns import pattern
 
 TERMINATED_CODE = 143  # 128 and SIGTERM
 DIES: Mapping[str, Any] = MappingProxyType({"stop_exit_code": TERMINATED_CODE})
 IGNORES: Mapping[str, Any] = MappingProxyType({"stop_us": None})
 HANDLES: Mapping[str, Any] = MappingProxyType({})
-_TRAP = re.compile(r"(?:^|[\s;&|{(])trap\s")
+_TRAP = pattern(r"(?:^|[\s;&|{(])trap\s")
 
 
 @cache

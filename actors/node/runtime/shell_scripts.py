@@ -8,14 +8,15 @@ Differs  a script with anything but simple commands in it (a loop, a variable, a
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from sim.patterns import pattern
+
 SHELLS = ("sh", "bash", "ash", "dash", "ksh", "zsh")
 SHELL_LINE = 3  # sh -c LINE
-_OPTIONS = re.compile(r"-[lux]*c")  # also a login shell, and one that shows what it does
+_OPTIONS = pattern(r"-[lux]*c")  # also a login shell, and one that shows what it does
 _SEPARATORS = (";", "&&", "||")
 _REDIRECTIONS = (">", ">>")
 _UNSUPPORTED = frozenset("&|<>()$`#")
@@ -24,7 +25,7 @@ _KEYWORDS = (
     "do", "done", "case", "esac", "function", "time",
 )  # fmt: skip
 # a line that continues on the next one
-_CONTINUED_LINE = re.compile(r"(&&|\|\||)(?:\\\n|(?<=[&|])\s*\n)")
+_CONTINUED_LINE = pattern(r"(&&|\|\||)(?:\\\n|(?<=[&|])\s*\n)")
 
 
 class Command(NamedTuple):

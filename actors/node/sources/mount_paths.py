@@ -16,10 +16,11 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping
 
 from sim.api.types import Obj
+from sim.patterns import pattern
 from sim.units import quantity_milli, quantity_value
 
-_REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
-_SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]")
+_REFERENCE = pattern(r"\$(?:\$|\(([^)]*)\))")
+_SUBSCRIPT = pattern(r"metadata\.(labels|annotations)\['(.*)'\]")
 
 
 def expands_paths(container: Obj) -> bool:

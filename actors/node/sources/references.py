@@ -15,7 +15,6 @@ Differs  objects are read when needed (upstream watches them while pods refer to
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator, Mapping, Sequence
 
 from actors.node.pod_spec import root_problem
@@ -24,6 +23,7 @@ from actors.node.runtime.ports import Agent, NodePod
 from actors.node.sources.mount_paths import environment, expands_paths, path_problem
 from sim.api.types import NOT_FOUND, Obj, Reply
 from sim.dataclass import dataclass
+from sim.patterns import pattern
 from sim.units import MS, SECOND
 
 Problem = tuple[str, str]  # volume ("" for a variable), and what is wrong with it
@@ -36,7 +36,7 @@ KINDS = {"configmaps": "ConfigMap", "secrets": "Secret"}
 # as kubelet_pods.go names them in its warning
 SOURCES = {"configmaps": "configMap", "secrets": "secret"}
 # apimachinery/pkg/util/validation: IsEnvVarName
-_VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+_VARIABLE = pattern(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 INVALID_NAMES = "Keys [{}] from the EnvFrom {} {} were skipped since they are considered invalid environment variable names."
 
 

@@ -26,6 +26,7 @@ from sim.api.types import UserInfo
 from sim.api.validation.errors import Errors, FieldError, invalid, required, unsupported
 from sim.api.validation.text import subdomain
 from sim.ident import Names
+from sim.patterns import pattern
 
 GROUP, VERSION, KIND = "audit", "v1", "Policy"
 ALL = "*"
@@ -133,7 +134,7 @@ class Policy(msgspec.Struct, frozen=True):
         return self.otherwise
 
 
-_AT = re.compile(r"^(?P<text>.*?)(?: - at `\$\.?(?P<at>.*)`)?$", re.DOTALL)
+_AT = pattern(r"^(?P<text>.*?)(?: - at `\$\.?(?P<at>.*)`)?$", re.DOTALL)
 
 
 def parse_policy(value: Any, names: Names) -> Policy:

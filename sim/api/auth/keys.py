@@ -35,13 +35,14 @@ from cryptography.hazmat.primitives.serialization import (
 
 from sim.api.auth.web_tokens import WebToken, compact, decode, encode
 from sim.api.types import Obj
+from sim.patterns import pattern
 
 UNVERIFIED = "square/go-jose: error in cryptographic primitive"
 NO_KEY = "data does not contain any valid RSA or ECDSA public keys"
 RSA_BITS = 2048  # kubeadm: keySize
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
-_BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
+_BLOCK = pattern(rb"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
 _HASHES: dict[str, hashes.HashAlgorithm] = {
     "256": hashes.SHA256(),
     "384": hashes.SHA384(),

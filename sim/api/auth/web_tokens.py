@@ -12,7 +12,6 @@ Differs  `digest_token` signs with a digest that has the length of an RS256 sign
 
 from __future__ import annotations
 
-import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from hashlib import sha256
@@ -22,10 +21,11 @@ import msgspec
 
 from sim.api.types import Obj
 from sim.dataclass import dataclass
+from sim.patterns import pattern
 
 SIGNATURE_BYTES = 256  # RS256 with a key of 2048 bits
 TOKEN_MAX = 64 * 1024  # characters: more than the headers of a request may have
-_BASE64URL = re.compile("[A-Za-z0-9_-]*")
+_BASE64URL = pattern("[A-Za-z0-9_-]*")
 Sign = Callable[[Obj], str]
 
 

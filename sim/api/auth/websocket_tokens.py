@@ -6,13 +6,13 @@ Mirrors  kubernetes v1.25 apiserver pkg/authentication/request/websocket/protoco
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from sim.api.auth.web_tokens import decode
+from sim.patterns import pattern
 
 PROTOCOLS = "sec-websocket-protocol"
-_UPGRADE = re.compile(r"(^|.*,\s*)upgrade($|\s*,)")
+_UPGRADE = pattern(r"(^|.*,\s*)upgrade($|\s*,)")
 
 
 def websocket_token(headers: Sequence[tuple[str, str]], prefix: str) -> tuple[str, str]:

@@ -21,23 +21,24 @@ from typing import Any
 
 from sim.api.crd.regexes import compile_pattern
 from sim.api.crd.urls import BadUrl, parse_request_uri
+from sim.patterns import pattern
 
 _HEX = "[0-9a-fA-F]"
 _FOUR, _VARIANT = f"{_HEX}{{4}}", f"[89abAB]{_HEX}{{3}}"
-_DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
-_CLOCK = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})")
-_TIME = re.compile(
+_DATE = pattern(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_CLOCK = pattern(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})")
+_TIME = pattern(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?"
     r"(Z|([+-])([0-9]{2}):([0-9]{2}))?"
 )
-_BYTES = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})")
-_CARD = re.compile(
+_BYTES = pattern(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})")
+_CARD = pattern(
     r"4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|(?:222[1-9]|22[3-9][0-9]|2[3-6][0-9]{2}|27[01][0-9]|2720)[0-9]{12}"
     r"|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}"
     r"|(?:2131|1800|35[0-9]{3})[0-9]{11}|6[27][0-9]{14}"
 )
 _BYTE_OF_RGB = r"\s*(?:0|[1-9][0-9]?|1[0-9][0-9]?|2[0-4][0-9]|25[0-5])\s*"
-_SSN = re.compile(r"[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}")
+_SSN = pattern(r"[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}")
 _MAC_SIZES = (6, 8, 20)
 _HOSTNAME = (
     r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]"
@@ -47,7 +48,7 @@ _ATOM = r"(?:[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]|[^\x00-\x7f])+"
 _DOTTED = rf"{_ATOM}(?:\.{_ATOM})*"
 _QUOTED = r'"(?:[^"\\\x00-\x1f\x7f]|\\.)+"'
 _ADDRESS = rf"(?:{_DOTTED}|{_QUOTED})@(?:{_DOTTED})"
-_EMAIL = re.compile(rf"\s*(?:{_ADDRESS}|(?:{_ATOM}|[ .])*<{_ADDRESS}>)\s*")
+_EMAIL = pattern(rf"\s*(?:{_ADDRESS}|(?:{_ATOM}|[ .])*<{_ADDRESS}>)\s*")
 _NS = {
     "ns": 1,
     "us": 1000,
@@ -58,8 +59,8 @@ _NS = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
-_GO_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
-_WORD_PART = re.compile(r"([0-9]+)\s*([A-Za-z\u00b5]+)")
+_GO_PART = pattern(r"([0-9]*)(?:\.([0-9]*))?(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
+_WORD_PART = pattern(r"([0-9]+)\s*([A-Za-z\u00b5]+)")
 _DAY_NS = 24 * _NS["h"]
 # Units in words: all of their names, of which the last may be the beginning of a longer word.
 _WORDS: tuple[tuple[int, tuple[str, ...]], ...] = (
@@ -103,7 +104,7 @@ def _is_address(kind: Callable[[str], Any]) -> Callable[[str], bool]:
     return check
 
 
-_LEADING = re.compile(r"(?<![0-9a-fA-F:])0+(?=[0-9])")
+_LEADING = pattern(r"(?<![0-9a-fA-F:])0+(?=[0-9])")
 
 
 def _is_ipv4(text: str) -> bool:

@@ -18,18 +18,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sim.api.types import Json
+from sim.patterns import pattern
 from sim.remembered import cached
 
 Step = Callable[[Json], Iterator[Json]]
 PATH_CHARS_MAX = 1024
 FOUND_MAX = 10_000  # values after one step
 
-_NAME = re.compile(r"(?:[^.\[\]\s'\"()\\]|\\.)+")
-_INDEX = re.compile(r"\[\s*(-?\d+)\s*\]")
-_SLICE = re.compile(r"\[\s*(-?\d*)\s*:\s*(-?\d*)\s*(?::\s*(-?\d*)\s*)?\]")
-_QUOTED = re.compile(r"\[\s*'((?:[^'\\]|\\.)*)'\s*\]|\[\s*\"((?:[^\"\\]|\\.)*)\"\s*\]")
-_ALL = re.compile(r"\[\s*\*\s*\]|\.\*")
-_FILTER = re.compile(r"\[\?\(\s*@([^=!<>]*?)\s*(?:(==|!=|<=|>=|<|>)\s*(.*?)\s*)?\)\]", re.DOTALL)
+_NAME = pattern(r"(?:[^.\[\]\s'\"()\\]|\\.)+")
+_INDEX = pattern(r"\[\s*(-?\d+)\s*\]")
+_SLICE = pattern(r"\[\s*(-?\d*)\s*:\s*(-?\d*)\s*(?::\s*(-?\d*)\s*)?\]")
+_QUOTED = pattern(r"\[\s*'((?:[^'\\]|\\.)*)'\s*\]|\[\s*\"((?:[^\"\\]|\\.)*)\"\s*\]")
+_ALL = pattern(r"\[\s*\*\s*\]|\.\*")
+_FILTER = pattern(r"\[\?\(\s*@([^=!<>]*?)\s*(?:(==|!=|<=|>=|<|>)\s*(.*?)\s*)?\)\]", re.DOTALL)
 
 
 def find(path: str, value: Json) -> list[Json]:

@@ -11,16 +11,16 @@ Mirrors  Go 1.19 net/url (Parse, ParseRequestURI, parse, parseAuthority, parseHo
 
 from __future__ import annotations
 
-import re
 from posixpath import normpath
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from sim.api.schema.json_text import go_quote
+from sim.patterns import pattern
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_USER = re.compile(r"[A-Za-z0-9._:~!$&'()*+,;=%@-]*")
+_SCHEME = pattern(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_ESCAPE = pattern(r"%(?![0-9A-Fa-f]{2})")
+_USER = pattern(r"[A-Za-z0-9._:~!$&'()*+,;=%@-]*")
 _HOST_CHARS = "!$&'()*+,;=:[]<>\"-_.~"
 _FRAGMENT_CHARS = "$&+,/:;=?@!()*"
 _PATH_CHARS = "/$&+,:;=@"

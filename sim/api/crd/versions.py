@@ -5,9 +5,9 @@ Mirrors  apimachinery v1.25 pkg/version/helpers.go (CompareKubeAwareVersionStrin
 
 from __future__ import annotations
 
-import re
+from sim.patterns import pattern
 
-_VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
+_VERSION = pattern(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
 _STAGES = {"": 2, "beta": 1, "alpha": 0}
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 
+from sim.patterns import pattern
+
 _ALPHANUMERIC = "A-Za-z0-9"
-LETTERS, URL_LETTERS = re.compile(f"[{_ALPHANUMERIC}+/]"), re.compile(f"[{_ALPHANUMERIC}_-]")
+LETTERS, URL_LETTERS = pattern(f"[{_ALPHANUMERIC}+/]"), pattern(f"[{_ALPHANUMERIC}_-]")
 
 
 def corrupt_at(text: str, letters: re.Pattern[str] = LETTERS, *, padded: bool = True) -> int | None:

@@ -9,14 +9,15 @@ Mirrors  kubernetes v1.25 pkg/apis/*/types.go, apimachinery v1.25 pkg/apis/meta/
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from sim.patterns import pattern
+
 # The part of a name that JSON has in lower case.
-_HEAD = re.compile("[A-Z]+(?=[A-Z][a-z])|[A-Z]+$|[A-Z]")
-_UNQUALIFIED = re.compile(r"(?<![\w.])[A-Z]\w*")
+_HEAD = pattern("[A-Z]+(?=[A-Z][a-z])|[A-Z]+$|[A-Z]")
+_UNQUALIFIED = pattern(r"(?<![\w.])[A-Z]\w*")
 
 
 class Field(NamedTuple):

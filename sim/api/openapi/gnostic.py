@@ -16,7 +16,6 @@ Quirk    of version 3, a default that is an object or a list has no form and is 
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
@@ -27,6 +26,7 @@ import msgspec
 
 from sim.api.openapi.yaml_text import yaml_text
 from sim.api.protobuf.wire import part, varint
+from sim.patterns import pattern
 
 Body = dict[str, Any]
 Encoder = Callable[[int, Any], bytes]
@@ -100,7 +100,7 @@ _VALUES: Mapping[str, Encoder] = {
     "any": lambda number, value: part(number, some(value)),
     "any*": lambda number, values: b"".join(part(number, some(each)) for each in values),
 }
-_KIND = re.compile(r"(?:(\d)>)?(\w+)(\*|\{(\d)\})?")
+_KIND = pattern(r"(?:(\d)>)?(\w+)(\*|\{(\d)\})?")
 
 
 class Form:

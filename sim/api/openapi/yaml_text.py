@@ -8,16 +8,17 @@ Mirrors  gopkg.in/yaml.v3 encode.go (node), resolve.go, emitterc.go (increase_in
 
 from __future__ import annotations
 
-import re
 from io import StringIO
 from typing import Any, Final
 
 import msgspec
 from yaml.emitter import Emitter
 
+from sim.patterns import pattern
+
 _STEP: Final = 4
 # Texts that would be read as another type: null, flags, numbers, times and merges.
-_OTHER: Final = re.compile(
+_OTHER: Final = pattern(
     r"|~|null|Null|NULL|true|True|TRUE|false|False|FALSE|<<"
     r"|[-+]?(\.inf|\.Inf|\.INF)|\.nan|\.NaN|\.NAN"
     r"|[-+]?(\.[0-9_]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?"

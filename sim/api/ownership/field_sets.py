@@ -15,12 +15,12 @@ Differs  items of map lists are ordered by the text of their keys, not key by ke
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from itertools import zip_longest
 from typing import Any
 
 from sim import remembered
+from sim.patterns import pattern
 
 Tree = dict[str, Any]
 
@@ -122,7 +122,7 @@ def _read_element(name: str) -> str | None:
     return f"{kind}:{json.dumps(read, separators=(',', ':'), ensure_ascii=False)}"
 
 
-_INDEX = re.compile(r"[+-]?[0-9]{1,18}")
+_INDEX = pattern(r"[+-]?[0-9]{1,18}")
 
 
 def is_member(node: Tree) -> bool:

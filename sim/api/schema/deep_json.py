@@ -13,10 +13,10 @@ Mirrors  golang encoding/json scanner.go (maxNestingDepth).
 
 from __future__ import annotations
 
-import re
+from sim.patterns import pattern
 
 NESTING_MAX = 10_000  # of Go's scanner
-_TOKEN = re.compile(
+_TOKEN = pattern(
     rb'[ \t\r\n]*+(?:(?P<string>"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+")'
     rb"|(?P<number>-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?)"
     rb"|(?P<word>true|false|null)|(?P<mark>[\[\]{},:]))"

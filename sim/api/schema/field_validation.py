@@ -16,7 +16,6 @@ Differs  duplicate keys are reported for text only, because a decoded value has 
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -42,6 +41,7 @@ from sim.api.schema.json_text import (
 )
 from sim.api.schema.times import is_no_time, read_time
 from sim.api.types import Json, Obj
+from sim.patterns import pattern
 from sim.units import quantity_text
 
 # Optional lists of which the absence and the emptiness differ (autoscaling/v2/defaults.go:
@@ -58,7 +58,7 @@ IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
 RECORD = "metadata.managedFields"
 # Times that are compared with none before they are written.
 _COMPARED = ("metadata.deletionTimestamp", "eventTime")
-_FRACTION = re.compile(r"\.\d+")
+_FRACTION = pattern(r"\.\d+")
 PROBLEMS_MAX = 100  # sigs.k8s.io/json: saveStrictError; further ones are not reported
 
 

@@ -8,14 +8,14 @@ Differs  only the first mistake in a text is reported, as upstream, but without 
 from __future__ import annotations
 
 import json
-import re
 from math import isfinite
 from operator import is_
 from typing import Any
 
+from sim.patterns import pattern
 from sim.units import go_quote as go_quote
 
-_LETTERS = re.compile(r'[^"\\\x00-\x1f]*')  # of a string, up to its end, an escape or a mistake
+_LETTERS = pattern(r'[^"\\\x00-\x1f]*')  # of a string, up to its end, an escape or a mistake
 END = "unexpected end of JSON input"
 GO_DEPTH_MAX = 10_000  # scanner.go: maxNestingDepth
 
@@ -181,8 +181,8 @@ _VALUE, _KEY = "looking for beginning of value", "looking for beginning of objec
 _WORDS = {"t": "true", "f": "false", "n": "null"}
 _CLOSING = {"{": "}", "[": "]"}
 _AFTER = {"{": "after object key:value pair", "[": "after array element", "": "after top-level value"}
-_DIGITS = re.compile("[0-9]*")
-_GAP = re.compile(r"[ \t\r\n]*")
+_DIGITS = pattern("[0-9]*")
+_GAP = pattern(r"[ \t\r\n]*")
 _HEX_DIGITS = "0123456789abcdefABCDEF"
 
 

@@ -9,6 +9,7 @@ import ipaddress
 import re
 from typing import Any
 
+from sim.patterns import pattern
 from sim.remembered import cached
 from sim.units import parse_unsigned, parse_whole
 
@@ -77,10 +78,10 @@ _PERCENT_ERROR = _shown_pattern(
     "a valid percent string must be a numeric string followed by an ending '%'", "[0-9]+%", "1%", "93%"
 )
 
-_label_re, _subdomain_re = re.compile(_LABEL), re.compile(_SUBDOMAIN)
-_label_1035_re, _qname_re = re.compile(_LABEL_1035), re.compile(_QNAME)
-_env_re, _key_re = re.compile("[-._a-zA-Z][-._a-zA-Z0-9]*"), re.compile("[-._a-zA-Z0-9]+")
-_percent_re = re.compile("[0-9]+%")
+_label_re, _subdomain_re = pattern(_LABEL), pattern(_SUBDOMAIN)
+_label_1035_re, _qname_re = pattern(_LABEL_1035), pattern(_QNAME)
+_env_re, _key_re = pattern("[-._a-zA-Z][-._a-zA-Z0-9]*"), pattern("[-._a-zA-Z0-9]+")
+_percent_re = pattern("[0-9]+%")
 
 Problems = tuple[str, ...]
 
@@ -92,7 +93,7 @@ _WILDCARD_ERROR = _shown_pattern(
     _WILDCARD,
     "*.example.com",
 )
-_wildcard_re = re.compile(_WILDCARD)
+_wildcard_re = pattern(_WILDCARD)
 
 
 def _too_long(limit: int) -> str:
@@ -239,7 +240,7 @@ def is_version_4(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool
 
 
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
-_plain_ip_re = re.compile(rf"{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}")
+_plain_ip_re = pattern(rf"{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}")
 
 
 def ip(text: str) -> Problems:

@@ -7,7 +7,6 @@ Differs  A relative path of a policy is searched in the folder of the scenario t
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,12 @@ from sim.api.audit.policy import Policy, PolicyError, parse_policy, problem_line
 from sim.api.audit.settings import AuditSettings, LogSettings, WebhookSettings
 from sim.ident import Names
 from sim.options.apiserver.audit import AuditFlags
+from sim.patterns import pattern
 from sim.scenario.read.source import read_document
 
 MEGABYTE = 1 << 20
 DEFAULT_SIZE_MB = 100  # lumberjack's, where the option is 0
-_PART = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_PART = pattern(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 def read_settings(flags: AuditFlags, names: Names, place: str = "") -> AuditSettings | None:

@@ -24,9 +24,10 @@ from sim.app.imports.experiments import (
 from sim.app.imports.parts import Imported, Value
 from sim.errors import InputError
 from sim.ident import CHAOS_MESH_GROUPS
+from sim.patterns import pattern
 from sim.units import format_duration, parse_duration_us
 
-_EVERY = re.compile(r"@every (\S+)")
+_EVERY = pattern(r"@every (\S+)")
 _CLOCKS = "the clock faults act on the agents of all nodes, since programs in containers have no clocks"
 _PERCENT_MAX = 100
 _SHORT = "50ms"

@@ -6,7 +6,6 @@ Deployment with these labels takes the place of the pods, for the user to replac
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,15 @@ from typing import Any
 from sim.app.imports.parts import PLAIN_NODES, START, Imported, Value, plain_nodes
 from sim.app.imports.references import BUILT_IN_NAMESPACES
 from sim.errors import InputError
+from sim.patterns import pattern
 from sim.scenario.compile import compile_plan
 from sim.scenario.read.source import Document
 from sim.units import SECOND, format_duration, parse_duration_us
 
 REPLICAS = 3
-_GO = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|μs|ms|s|m|h)")
+_GO = pattern(r"(\d+(?:\.\d+)?)(ns|us|µs|μs|ms|s|m|h)")
 _SCALE_US = {"ns": 0.001, "us": 1, "µs": 1, "μs": 1, "ms": 1_000, "s": 1e6, "m": 60e6, "h": 3600e6}
-_LABEL_NAME = re.compile("[^a-z0-9-]+")
+_LABEL_NAME = pattern("[^a-z0-9-]+")
 NETWORK = (
     "the network faults act between the nodes and the API servers, since traffic between pods is not modelled"
 )

@@ -22,11 +22,12 @@ from sim.app.imports.experiments import Experiments, NoCounterpart, selector_of,
 from sim.app.imports.parts import START, Imported, Value
 from sim.errors import InputError
 from sim.ident import KWOK_GROUPS
+from sim.patterns import pattern
 from sim.units import MS, format_duration, parse_duration_us
 
-_PHASE = re.compile(r"^\s*phase:\s*[\"']?(\w+)", re.MULTILINE)
-_NOT_READY = re.compile(r"status:\s*[\"']?False", re.MULTILINE)
-_LABEL = re.compile(r"\.metadata\.labels\[\"([^\"]+)\"\]")
+_PHASE = pattern(r"^\s*phase:\s*[\"']?(\w+)", re.MULTILINE)
+_NOT_READY = pattern(r"status:\s*[\"']?False", re.MULTILINE)
+_LABEL = pattern(r"\.metadata\.labels\[\"([^\"]+)\"\]")
 _AGENTS = "Stages that initialize nodes, send heartbeats or delete pods are left out: node agents do that"
 
 

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 from sim.app.imports.parts import Value
 from sim.dataclass import dataclass
 from sim.ident import NAMES
+from sim.patterns import pattern
 from sim.units import quantity_milli, quantity_value
 
 _UPSTREAM = NAMES["kubernetes"]
-_ZONE = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
-_PROCESS = re.compile(r"(apiserver|controller-manager|scheduler)-\d+$|csi-|(storage|admin)$")
+_ZONE = pattern(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_PROCESS = pattern(r"(apiserver|controller-manager|scheduler)-\d+$|csi-|(storage|admin)$")
 _NAME_MAX = 63
 _MACHINES_HAVE = ("cpu", "memory", "pods", "ephemeral-storage")
 _NEARLY = ("memory", "ephemeral-storage")

@@ -9,7 +9,6 @@ defaults.  So there is no second list of defaults here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,11 +19,12 @@ from sim.app.imports.parts import Value, note_groups
 from sim.app.imports.references import UPSTREAM, missing_objects
 from sim.app.imports.volumes import with_volumes
 from sim.errors import InputError
+from sim.patterns import pattern
 from sim.scenario.manifests import soundness
 from sim.scenario.plan.own_kinds import Planned
 from sim.scenario.read.source import Document, parts_of
 
-_FIELD = re.compile(r'"([^"]+)"')
+_FIELD = pattern(r'"([^"]+)"')
 _RANKS = {
     "CustomResourceDefinition": 0, "Namespace": 1, "PriorityClass": 2, "StorageClass": 2, "RuntimeClass": 2,
     "ClusterRole": 2, "ServiceAccount": 3, "ConfigMap": 4, "Secret": 4, "PersistentVolume": 4, "PersistentVolumeClaim": 4,

@@ -43,6 +43,7 @@ from sim.app.study.outcome import plan_digest, program_digest
 from sim.errors import InputError
 from sim.files import new_private, write_all
 from sim.kernel import MARK, Blocks, Checksums, DamageError, NotKeptError, Operation, Trace, block
+from sim.patterns import pattern
 from sim.scenario.compile import NODES_MAX, load, plan_of_settings
 from sim.scenario.plan.plan import AdoptionPlan, ClusterPlan, ComponentPlan, Plan
 from sim.units import Virtual, Wall
@@ -50,7 +51,7 @@ from sim.units import Virtual, Wall
 FORMAT = 2
 # Bytes of `Stop` in a head, and of its padding at least; characters of its text.
 STOP_BYTES, PADDING_MIN, WHY_MAX = 1024, 256, 100
-_FORMAT_1 = re.compile(rb"^.?\xaeorrery_journal\x01", re.DOTALL)
+_FORMAT_1 = pattern(rb"^.?\xaeorrery_journal\x01", re.DOTALL)
 ENABLED, DISABLED = "enable-admission-plugins", "disable-admission-plugins"
 NODE_RESTRICTION = "NodeRestriction"
 NO_SCENARIO = "served"  # the name of a session without a scenario

@@ -11,7 +11,6 @@ that ended with an exception.
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
@@ -23,10 +22,11 @@ from sim.app.study.sweep import Sweep
 from sim.check.build import MEASURED
 from sim.dataclass import dataclass
 from sim.files import write_text
+from sim.patterns import pattern
 
 FIRST = ("seed",)
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
+NUMBER = pattern(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 LAST = ("expectation", "kind", "ok", "value", "unit", "part")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 from msgspec import Meta, UnsetType
@@ -10,6 +9,7 @@ from msgspec import Meta, UnsetType
 from sim.faults.shared.context import Context
 from sim.faults.shared.parameters import Pick
 from sim.kernel.streams import Drawn
+from sim.patterns import pattern
 
 PickObjects = Annotated[
     Pick | str | UnsetType,
@@ -18,7 +18,7 @@ PickObjects = Annotated[
         "as `50%`, or a share between two as `0%..50%`; default all."
     ),
 ]
-_SHARE = re.compile(r"(\d{1,3})%(?:\.\.(\d{1,3})%)?")
+_SHARE = pattern(r"(\d{1,3})%(?:\.\.(\d{1,3})%)?")
 _ALL = 100
 
 

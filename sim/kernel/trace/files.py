@@ -11,7 +11,6 @@ killed or still runs (`Decoder.ended`).
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,11 @@ import msgspec
 
 from sim.kernel.blocks import Blocks, DamageError
 from sim.kernel.trace.records import END, FORMAT, IN_SERIES, RUN, SERIES, RecordKind
+from sim.patterns import pattern
 
 CHUNK = 1 << 20
 HEADER_MAX = 256  # bytes at the beginning of a file that must contain its format
-_VERSION = re.compile(rb"orrery-trace/\d+")
+_VERSION = pattern(rb"orrery-trace/\d+")
 
 
 class TraceError(ValueError):

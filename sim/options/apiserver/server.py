@@ -45,6 +45,7 @@ from sim.options.base import (
 )
 from sim.options.features.gates import NO_PRIVILEGED, OF_API_SERVER, enabled, feature_gates, of_api_server
 from sim.options.metrics import MetricsFlags
+from sim.patterns import pattern
 from sim.units import MS
 
 WEBHOOK = "Webhook"
@@ -94,7 +95,7 @@ def _sizes(value: object) -> Mapping[str, int]:
     return found
 
 
-_PORTS = re.compile(r"([0-9]{1,5})(?:([-+])([0-9]{1,5}))?")
+_PORTS = pattern(r"([0-9]{1,5})(?:([-+])([0-9]{1,5}))?")
 
 
 def _ports(value: object) -> range:

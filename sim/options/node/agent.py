@@ -15,7 +15,6 @@ Differs  fields that upstream takes from its configuration file only (nodeStatus
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from ipaddress import ip_address
@@ -41,6 +40,7 @@ from sim.options.base import (
 from sim.options.cloud import cloud_provider
 from sim.options.features.gates import GRPC_PROBES, READ_WRITE_ONCE_POD, enabled, feature_gates
 from sim.options.node.addresses import node_can_have, node_ips
+from sim.patterns import pattern
 from sim.units import SECOND, quantity_nano, quantity_value
 
 DEFAULT_EVICTION_HARD = (
@@ -157,7 +157,7 @@ def _log_files(value: int) -> str | None:
 
 
 CPUS_MAX = 100_000
-_CPU_RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
+_CPU_RANGE = pattern(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
 
 
 def _cpus(value: object) -> tuple[int, ...]:

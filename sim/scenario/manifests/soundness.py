@@ -10,7 +10,6 @@ Holds: an error here is an error on every server. Errors that depend on the cont
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -28,12 +27,13 @@ from sim.api.schema.resource import Resource
 from sim.api.validation.errors import REQUIRED, Errors
 from sim.errors import InputError, Problems, suggestion
 from sim.ident import Names
+from sim.patterns import pattern
 from sim.scenario.read.source import Document, Path_, parts_of
 
 SOME_UID = "00000000-0000-4000-8000-000000000000"
 # Required fields that a server fills in.
 ALLOCATED = ("spec.clusterIPs", "spec.healthCheckNodePort")
-_FIELD = re.compile(r'"([^"]+)"')
+_FIELD = pattern(r'"([^"]+)"')
 
 
 class Unsound(Exception):

@@ -6,13 +6,13 @@ has `spec.nodeName` in its own manifest.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Mapping, Sequence
 
+from sim.patterns import pattern
 from sim.scenario.read.source import Document, Path_
 
 PLACED = ("deployments", "replicasets", "statefulsets", "replicationcontrollers")
-_WORKLOAD = re.compile(rf"({'|'.join(PLACED)})/[^/]+/[^/]+")
+_WORKLOAD = pattern(rf"({'|'.join(PLACED)})/[^/]+/[^/]+")
 
 
 def places_of(

@@ -9,7 +9,6 @@ Holds: steps are planned in the order of the file; a step may follow any other s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from sim.errors import Problems
 from sim.faults.machines.heal import EndStep, HealNodes
 from sim.faults.shared.kinds import Action, Ends, StepKind
 from sim.faults.shared.parameters import Nodes
+from sim.patterns import pattern
 from sim.scenario.actions import KINDS
 from sim.scenario.plan.context import Compiler, Known, StepContext
 from sim.scenario.plan.plan import (
@@ -35,7 +35,7 @@ Path_ = tuple[str | int, ...]
 TIMES_MAX = 100_000  # of one step in a run
 # Fields of a step that say when it occurs.
 TIMES = frozenset(("at", "when", "after", "delay", "every", "rate", "times", "until", "for"))
-_NAME = re.compile(r"^(?!end of )[^/]+$")
+_NAME = pattern(r"^(?!end of )[^/]+$")
 
 
 def plan_timeline(

@@ -9,13 +9,13 @@ Mirrors  go1.19 encoding/json/decode.go: UnmarshalTypeError. Its field leaves ou
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from sim.patterns import pattern
 from sim.scenario.read.source import Path_
 
-_WRONG = re.compile(r"cannot unmarshal (\w+)(?: \S+)? into Go struct field \w*\.(\S+) of type")
+_WRONG = pattern(r"cannot unmarshal (\w+)(?: \S+)? into Go struct field \w*\.(\S+) of type")
 
 
 def misfit(value: Any, text: str) -> Path_:

@@ -6,14 +6,14 @@ A path names fields as the file does, list items by number or by `name`: `spec.s
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from sim.errors import InputError
+from sim.patterns import pattern
 from sim.scenario.read.source import Document, parse_documents
 
-_PART = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
-_PATH = re.compile(r"^[^.\[\]]+(?:\.[^.\[\]]+|\[\d+\])*$")
+_PART = pattern(r"([^.\[\]]+)|\[(\d+)\]")
+_PATH = pattern(r"^[^.\[\]]+(?:\.[^.\[\]]+|\[\d+\])*$")
 
 
 def override(document: Document, setting: str) -> None:

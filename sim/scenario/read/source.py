@@ -11,7 +11,6 @@ Differs  from YAML 1.1: dates, `yes`/`on` and 12:30 (a number of base 60) stay t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
@@ -23,13 +22,14 @@ from sim.dataclass import dataclass
 from sim.errors import InputError, Problems
 from sim.files import read_text
 from sim.nesting import holds_too_many, nests_too_deep
+from sim.patterns import pattern
 
 VALUES_MAX = 400_000  # values of one file, aliases expanded
 DEPTH_MAX = 64
 
 Path_ = tuple[str | int, ...]
 _SCALARS = {"tag:yaml.org,2002:" + kind for kind in ("null", "bool", "int", "float", "str", "timestamp")}
-_PART = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|\.?([^.\[]+)")
+_PART = pattern(r"\[(\d+)\]|\[([^\]]*)\]|\.?([^.\[]+)")
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 

@@ -19,16 +19,17 @@ from msgspec import inspect
 
 from sim.dataclass import dataclass
 from sim.errors import InputError, Problems, suggestion, suggestion_or_all
+from sim.patterns import pattern
 from sim.scenario.read.source import Document, Path_, parts_of
 from sim.scenario.schema import sections
 from sim.scenario.schema.steps import Actions
 
 ERRORS_MAX = 200  # of one document
 HOMES_MAX = 10  # places of a field in a remedy; more places are no help
-_AT = re.compile(r"^(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
-_UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$")
-_MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")
-_TYPE = re.compile(r"`([a-z| ]+)`")
+_AT = pattern(r"^(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
+_UNKNOWN = pattern(r"^Object contains unknown field `(?P<name>.*)`$")
+_MISSING = pattern(r"^Object missing required field `(?P<name>.*)`$")
+_TYPE = pattern(r"`([a-z| ]+)`")
 _WORDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false", "array": "a list",
           "object": "a mapping", "null": "nothing"}  # fmt: skip
 

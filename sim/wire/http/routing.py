@@ -15,7 +15,6 @@ Mirrors  kubernetes v1.25 apiserver pkg/endpoints/request/requestinfo.go, pkg/en
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
@@ -28,6 +27,7 @@ from sim.api.scheme.scheme import Scheme
 from sim.api.selectors import name_in_selector
 from sim.api.types import Obj, Verb
 from sim.dataclass import dataclass
+from sim.patterns import pattern
 
 METHOD_VERBS: Mapping[str, Verb] = {
     "POST": "create",
@@ -39,7 +39,7 @@ METHOD_VERBS: Mapping[str, Verb] = {
 }
 OF_COLLECTION: Mapping[str, Verb] = {"get": "list", "delete": "deletecollection"}
 NAMESPACE_SUBRESOURCES = ("status", "finalize")
-_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_BAD_ESCAPE = pattern(r"%(?![0-9A-Fa-f]{2})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,13 @@ Differs  a head may have 64 KiB, Go's 10 MiB; chunks with more overhead than dat
 
 from __future__ import annotations
 
-import re
 import zlib
 from abc import ABC, abstractmethod
 from functools import lru_cache
 
 from sim.api.schema.json_text import go_quote
 from sim.dataclass import dataclass
+from sim.patterns import pattern
 
 HEAD_MAX = 64 * 1024
 LINE_MAX, TRAILER_MAX = 4096, 4096  # chunked.go: maxLineLength; the buffer of a connection
@@ -31,11 +31,11 @@ EXCESS_MAX, EXCESS_FREE = 16 * 1024, 16  # chunked.go: of go1.20.12
 OK, SWITCHING, NO_CONTENT, NOT_MODIFIED = 200, 101, 204, 304
 BROKEN = "net/http: HTTP/1.x transport connection broken"
 UNEXPECTED_EOF = "unexpected EOF"
-_HEAD_END = re.compile(rb"\n\r?\n")
-_DIGITS = re.compile(rb"[0-9]+")
-_HEX = re.compile(rb"[0-9a-fA-F]*")
-_VERSION = re.compile(r"HTTP/([0-9])\.([0-9])")
-_NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_HEAD_END = pattern(rb"\n\r?\n")
+_DIGITS = pattern(rb"[0-9]+")
+_HEX = pattern(rb"[0-9a-fA-F]*")
+_VERSION = pattern(r"HTTP/([0-9])\.([0-9])")
+_NAME = pattern(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _MAGIC = b"\x1f\x8b"
 
 

@@ -17,11 +17,12 @@ from collections.abc import Callable
 from sim.api.auth.authenticator import Accepted, Outcome
 from sim.api.types import Obj, UserInfo
 from sim.ident import Names
+from sim.patterns import pattern
 from sim.units import parse_time
 
 ID, SECRET, EXPIRATION = "token-id", "token-secret", "expiration"
 FOR_AUTHENTICATION, EXTRA_GROUPS = "usage-bootstrap-authentication", "auth-extra-groups"
-_TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
+_TOKEN = pattern(r"([a-z0-9]{6})\.([a-z0-9]{16})")
 Find = Callable[[str, str, str], Obj | None]
 
 

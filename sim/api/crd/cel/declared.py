@@ -31,6 +31,7 @@ from sim.api.crd.cel.types import (
 )
 from sim.api.crd.structural import ABSENT, ANYTHING, Structural, structural
 from sim.api.types import Json, Obj
+from sim.patterns import pattern
 
 ROOT = "selfType"
 REQUEST_BYTES_MAX = 3 * 1024 * 1024
@@ -206,9 +207,9 @@ RESERVED = frozenset(
         "while",
     )
 )
-_SPECIAL = re.compile(r"__|[-./]|[^a-zA-Z0-9-./_]")
+_SPECIAL = pattern(r"__|[-./]|[^a-zA-Z0-9-./_]")
 _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
-_ESCAPED = re.compile(r"_{2}[^_]+_{2}")
+_ESCAPED = pattern(r"_{2}[^_]+_{2}")
 _UNESCAPES = {escape: text for text, escape in _ESCAPES.items()}
 
 

@@ -21,22 +21,23 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from sim.api.crd.cel.messages import located
+from sim.patterns import pattern
 from sim.remembered import cached
 
 PARSER = "cel-expr-python"
 NO_PARSER = f"cannot be compiled: this server runs without {PARSER}; install it"
 _HEAD, _TAIL = "INVALID_ARGUMENT: ", " [INVALID_ARGUMENT]"
 _NO_PLACE = "ERROR: <input>:4294967295:0: "  # errors that follow from others
-_MACRO_ERROR = re.compile(
+_MACRO_ERROR = pattern(
     r"ERROR: <input>:(?P<line>\d+):(?P<column>\d+): (?P<macro>has|all|exists|exists_one|map|filter)\(\) "
     r"(?:argument must be a field selection|variable name must be a simple identifier)\n \| .*\n \| .*"
 )
 # The older grammar lets only a name follow a dot, and so finds other errors there.
-_NO_FIELD = re.compile(
+_NO_FIELD = pattern(
     r"ERROR: <input>:(?P<line>\d+):(?P<column>\d+): (?P<said>Syntax error: no viable alternative at input '\..*'"
     r"|unsupported syntax '\.\?')\n \| .*\n \| .*"
 )
-_TOKEN = re.compile(
+_TOKEN = pattern(
     r"\s*(?://[^\n]*\s*)*(?P<token>[A-Za-z_][A-Za-z0-9_]*|[0-9][0-9A-Za-z.]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
     r"|&&|\|\||[=!<>]=|.|$)",
     re.DOTALL,
@@ -46,7 +47,7 @@ _AFTER_A_FIELD = frozenset(
     ["", *re.findall(r"\S+", "in == != < <= > >= && || + - * / % ? : , ) ] } [ ( { .")]
 )
 # Tokens that only the newer grammar has.
-_NEWER = re.compile(r", '\\\\u003F'|, '\\u003F'|, ESC_IDENTIFIER")
+_NEWER = pattern(r", '\\\\u003F'|, '\\u003F'|, ESC_IDENTIFIER")
 _TEXT, _INTEGER = 2, 0  # wire types
 
 

@@ -7,7 +7,6 @@ Mirrors  kubernetes v1.25 pkg/registry/apps/daemonset/strategy.go,
 
 from __future__ import annotations
 
-import re
 from functools import partial
 
 from sim.api.go.printing import INT_OR_STRING, LABEL_SELECTOR, GoValue
@@ -43,6 +42,7 @@ from sim.api.validation.metadata import (
     object_meta_update,
 )
 from sim.ident import NAMES, Names
+from sim.patterns import pattern
 
 
 def _fill_defaults(obj: Obj) -> Obj:
@@ -84,7 +84,7 @@ def fill_template_generation(obj: Obj, names: Names, old: Obj | None = None) -> 
 
 
 GENERATION = NAMES["orch"].annotation_template_generation  # the same in every naming set
-_COUNT = re.compile(r"[+-]?[0-9]+")
+_COUNT = pattern(r"[+-]?[0-9]+")
 _COUNT_MAX = 2**63
 
 

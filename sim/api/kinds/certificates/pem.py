@@ -17,16 +17,18 @@ from binascii import Error as BadBase64
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from sim.patterns import pattern
+
 if TYPE_CHECKING:
     from cryptography import x509
 
 REQUEST, CERTIFICATE = "CERTIFICATE REQUEST", "CERTIFICATE"
 
-_BLOCK = re.compile(
+_BLOCK = pattern(
     rb"(?:^|\n)-----BEGIN ([^\n]*?)-----[ \t\r]*\n(.*?)-----END \1-----[ \t\r]*(?:\n|$)", re.DOTALL
 )
-_HEADER = re.compile(rb"[^\n:]+:[^\n]*\n")
-_SPACES = re.compile(rb"\s+")
+_HEADER = pattern(rb"[^\n:]+:[^\n]*\n")
+_SPACES = pattern(rb"\s+")
 
 
 class Block(NamedTuple):

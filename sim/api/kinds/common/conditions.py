@@ -6,16 +6,16 @@ Mirrors  kubernetes v1.25 apimachinery pkg/apis/meta/v1/validation/validation.go
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from sim.api.types import Obj
 from sim.api.validation import text
 from sim.api.validation.errors import Errors, checked, duplicate, invalid, required, too_long, unsupported
+from sim.patterns import pattern
 
 _STATUSES = ("False", "True", "Unknown")
 _REASON_MAX, _MESSAGE_MAX = 1024, 32 * 1024
-_REASON = re.compile("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_REASON = pattern("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _FORM = (
     "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
     "characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or "

@@ -20,9 +20,10 @@ from sim.api.go.printing import QUANTITY, TIME, GoValue, go_syntax, time_text
 from sim.api.schema.field_validation import Sent
 from sim.api.types import Obj
 from sim.api.validation.errors import Errors
+from sim.patterns import pattern
 
 # Places where upstream's rules find by reflection whether a field is set, also to an empty list.
-_TELLING = re.compile(
+_TELLING = pattern(
     r"(?:.+\.)?ephemeralContainers\[\d+\]\.(?:ports|resources\.(?:limits|requests))"
     r"|(?:.+\.)?ephemeral\.volumeClaimTemplate\.metadata\.\w+"
 )
@@ -36,10 +37,10 @@ _TELLING_IN = {
     "persistentvolumeclaims": re.compile(r"spec\.(?:accessModes|resources\.requests)"),
     "customresourcedefinitions": re.compile(r".*\.dependencies"),
 }
-_QUANTITY = re.compile(
+_QUANTITY = pattern(
     r'resource\.Quantity\{i:[^{}]*\{[^{}]*\}, d:[^{}]*\{[^{}]*\}, s:"[^"]*", Format:"[^"]*"\}'
 )  # in the text of a value
-_STEP = re.compile(r"\.?([^.\[]+)|\[(\d+)\]")
+_STEP = pattern(r"\.?([^.\[]+)|\[(\d+)\]")
 
 
 def as_judged(plural: str, obj: Obj, sent: Sent | None) -> Obj:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sim.app.cli.commands.arguments import EXIT_OK
 from sim.app.process.printed import visible
 from sim.errors import InputError
+from sim.patterns import pattern
 
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands
@@ -23,7 +23,7 @@ FORMATS = {
     "chaos-mesh": "experiments of Chaos Mesh",
     "litmus": "ChaosEngines and ChaosExperiments of Litmus",
 }
-_NAME = re.compile("[^a-z0-9]+")
+_NAME = pattern("[^a-z0-9]+")
 
 
 def add(commands: Commands) -> None:

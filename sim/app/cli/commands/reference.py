@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import textwrap
 from collections.abc import Iterable
@@ -15,12 +14,13 @@ from sim.app.cli.commands.arguments import EXIT_OK
 from sim.app.cli.completion import complete_with, daemons, steps
 from sim.app.process.printed import print_table, visible
 from sim.errors import InputError, suggestion_or_all
+from sim.patterns import pattern
 
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands
     from sim.app.reference.options import GateRow
 
-_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_NAME = pattern(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _WIDTH = 100
 
 

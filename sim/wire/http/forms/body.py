@@ -25,6 +25,7 @@ from sim.api.schema.deep_json import cut
 from sim.api.schema.field_validation import head_problem
 from sim.api.schema.json_text import summarize, unread_head
 from sim.ident import Names
+from sim.patterns import pattern
 from sim.wire.http.forms.negotiation import produced
 from sim.wire.http.forms.protobuf import Default, MessageError, ProtobufError, ProtobufTooLarge, decode
 from sim.wire.http.forms.yaml_json import NODES_MAX, YamlError, YamlTooLarge, load_yaml
@@ -41,7 +42,7 @@ class BadBody(Refused):
 
 # What separates and nests values; a string, also an unfinished one, is one match, so that a scan is
 # linear.
-_MARKS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?+|[\[\]{},]', re.DOTALL)
+_MARKS = pattern(rb'"(?:[^"\\]++|\\.)*+"?+|[\[\]{},]', re.DOTALL)
 
 
 # Kinds with known fields of any depth; of others, what nests deep is in a field that is dropped.
@@ -102,8 +103,8 @@ def _depth(raw: bytes, levels: int = 0) -> tuple[int, str]:
     return deepest, beyond
 
 
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
-_ESCAPE = re.compile(
+_HALF = pattern(rb"\\u[dD][89a-fA-F]")
+_ESCAPE = pattern(
     rb"\\(?:u[dD][89aAbB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )

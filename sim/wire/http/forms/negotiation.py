@@ -20,12 +20,11 @@ from sim.api import status
 from sim.api.schema.resource import Resource
 from sim.dataclass import dataclass
 from sim.ident import Names
+from sim.patterns import pattern
 from sim.wire.http.refused import Refused
 
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")  # strconv.ParseBool
-_NUMBER = re.compile(
-    r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)|nan", re.IGNORECASE | re.ASCII
-)
+_NUMBER = pattern(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)|nan", re.IGNORECASE | re.ASCII)
 _BROWSERS = ("curl", "Wget", "Mozilla/5.0")
 _INSERTED_MAX = 12  # longest slice that Go sorts by insertion
 TABLE, PARTIAL, PARTIAL_LIST = "Table", "PartialObjectMetadata", "PartialObjectMetadataList"

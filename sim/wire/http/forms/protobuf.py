@@ -15,7 +15,6 @@ Differs  fields newer than the schema are dropped; bytes that must be JSON and a
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from collections.abc import Callable, Container, Iterator
 from math import isfinite
@@ -26,6 +25,7 @@ import msgspec
 
 from sim.api.protobuf.numbers import Column, numbers, short_name
 from sim.api.schema.field_schemas import JSON_SCHEMA, SchemaNode, schema_of, schema_of_kind
+from sim.patterns import pattern
 from sim.units import NANO, SECOND, format_micro_time, format_time
 
 MAGIC = b"k8s\x00"
@@ -338,7 +338,7 @@ def _unpacked(node: SchemaNode, data: bytes) -> list[int | bool]:
 
 
 # The words that Go writes in capitals at the begin of a name; elsewhere JSON does it too.
-_INITIALS = re.compile(
+_INITIALS = pattern(
     r"^(?:api|aws|ca|cidr|csi|dns|fc|fs|gce|gid|grpc|http|https|id|io|ip|iqn|iscsi|nfs|os|rbd|se|tcp|tls|tty|uid|url)"
     r"(?=[A-Z]|s?$)"
 )

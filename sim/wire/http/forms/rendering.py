@@ -14,7 +14,6 @@ Differs  fields are in the stored order, not in the order of upstream's structs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import partial as partial_of
@@ -34,6 +33,7 @@ from sim.api.store import Item
 from sim.api.types import Obj, Reply, WatchEvent
 from sim.dataclass import dataclass
 from sim.ident import Names
+from sim.patterns import pattern
 from sim.units import NO_REVISION, Revision, go_quote
 from sim.wire.http.forms import protobuf_encode
 from sim.wire.http.forms.negotiation import PARTIAL, PARTIAL_LIST, TABLE, Form, NotAcceptable
@@ -47,7 +47,7 @@ _BARE, _MESSAGE = "bare", "message"
 _encoder = msgspec.json.Encoder()
 # pkg/endpoints/filters/warning.go: letters of all warnings, above which each is cut to so many.
 WARNED_MAX, WARNING_MAX = 4096, 256
-_CONTROL, _ESCAPED = re.compile(r"[\x00-\x1f\x7f-\x9f]"), re.compile(r'["\\]')
+_CONTROL, _ESCAPED = pattern(r"[\x00-\x1f\x7f-\x9f]"), pattern(r'["\\]')
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ import yaml
 
 from sim.api.go.printing import ANY, go_number, go_syntax
 from sim.nesting import bounds_exceeded
+from sim.patterns import pattern
 from sim.wire.stack import room
 
 # Values of one body.  An object is stored up to 1.5 MiB, and those of kinds that grow so large
@@ -249,13 +250,13 @@ def _worded(error: Exception, text: bytes) -> str:
 
 
 _NO_ANCHOR = "found undefined alias"  # PyYAML's words
-_ALIAS = re.compile(r"\s*\*?([\w-]*)")
+_ALIAS = pattern(r"\s*\*?([\w-]*)")
 
 
 # What JSON may hold and YAML may not, or reads otherwise: characters that are not printed or break
 # lines, and escapes of halves of them; a colon that is not on its key's line, and a key of more
 # letters than YAML looks ahead for its colon.
-_NO_YAML = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|\\\\u|\n *:")
+_NO_YAML = pattern("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|\\\\u|\n *:")
 _KEY_MAX = 1000
 
 

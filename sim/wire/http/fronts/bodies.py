@@ -11,16 +11,16 @@ Differs  a chunk's line ends with CR and LF, has at most LINE_MAX bytes, and ext
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from sim.patterns import pattern
 from sim.wire.exchange import BODY_MAX, DISCARDED_MAX
 from sim.wire.http.fronts.heads import CHUNKED, HEAD_MAX
 from sim.wire.http.fronts.http1 import Refused
 
 LINE_MAX: Final = 256
-_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\x09\x20-\x7e\x80-\xff]*)?")
+_SIZE = pattern(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\x09\x20-\x7e\x80-\xff]*)?")
 
 
 class NoBody:

@@ -15,11 +15,11 @@ Differs  what llhttp refuses, Go reads in one of the ways: 400. A head has at mo
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import httptools
 
+from sim.patterns import pattern
 from sim.wire.exchange import Headers
 from sim.wire.http.fronts.http1 import Refused
 from sim.wire.http.fronts.target import origin_form
@@ -28,11 +28,11 @@ HEAD_MAX: Final = 64 * 1024
 HEADERS_MAX: Final = 1_000
 CHUNKED: Final = -1
 _END: Final = b"\r\n\r\n"
-_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_TARGET = re.compile(rb"[\x21-\x7e]+")
-_VERSION = re.compile(rb"HTTP/[0-9]\.[0-9]")
-_BARE_FEED = re.compile(rb"(?<!\r)\n")
-_HOST = re.compile(r"[A-Za-z0-9!$%&'()*+,\-./:;=@\[\]_~]*")
+_TOKEN = pattern(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TARGET = pattern(rb"[\x21-\x7e]+")
+_VERSION = pattern(rb"HTTP/[0-9]\.[0-9]")
+_BARE_FEED = pattern(rb"(?<!\r)\n")
+_HOST = pattern(r"[A-Za-z0-9!$%&'()*+,\-./:;=@\[\]_~]*")
 
 
 class _Lines:

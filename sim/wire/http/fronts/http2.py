@@ -17,7 +17,6 @@ Differs  a WebSocket over HTTP/2 is not offered; upstream's server offers none e
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any, Final
 
@@ -31,6 +30,7 @@ from hypercorn.protocol.h2 import H2Protocol
 from hyperframe.frame import GoAwayFrame
 from priority.priority import MissingStreamError
 
+from sim.patterns import pattern
 from sim.wire.http.fronts.target import origin_form
 
 PROTOCOL: Final = "h2"
@@ -39,7 +39,7 @@ RESETS_MAX = 1000  # of streams before their answer: a client that resets more l
 LAST_STREAM = 2**31 - 1
 # The header in which the exact method goes to the connection; no client can send this name.
 METHOD = b" method"
-_METHOD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_METHOD = pattern(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # RFC 9113 section 8.2.2.
 _OF_CONNECTIONS = (b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade")
 

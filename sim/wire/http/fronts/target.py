@@ -8,9 +8,9 @@ Differs  `scheme:opaque` is refused, where Go serves the empty path; an absolute
 
 from __future__ import annotations
 
-import re
+from sim.patterns import pattern
 
-_SCHEME = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*:")
+_SCHEME = pattern(rb"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def origin_form(method: bytes, target: bytes) -> bytes | None:

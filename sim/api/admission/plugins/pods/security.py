@@ -14,7 +14,6 @@ Differs  when the level of a namespace rises, all its pods are checked in the or
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -33,11 +32,12 @@ from sim.api.objects import annotations_of, get_in, labels_of
 from sim.api.types import Obj
 from sim.api.validation.errors import FieldError, invalid
 from sim.ident import Names
+from sim.patterns import pattern
 
 Labels = Mapping[str, str]
 PRIVILEGED = LEVELS[0]
 _MODES = ("enforce", "audit", "warn")
-_VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
+_VERSION = pattern(r"v1\.(0|[1-9][0-9]*)")
 
 
 class Standard(NamedTuple):

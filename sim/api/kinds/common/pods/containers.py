@@ -7,7 +7,6 @@ Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: validateContai
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from sim.api.go.printing import GoValue
@@ -30,6 +29,7 @@ from sim.api.validation.errors import (
     required,
     unsupported,
 )
+from sim.patterns import pattern
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
@@ -44,7 +44,7 @@ _ENV_FIELDS = (
     "status.podIPs",
 )
 _SECCOMP_TYPES = ("Localhost", "RuntimeDefault", "Unconfined")
-_HEADER = re.compile("[-A-Za-z0-9]+")
+_HEADER = pattern("[-A-Za-z0-9]+")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 
 

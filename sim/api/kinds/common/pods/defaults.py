@@ -13,7 +13,6 @@ Mirrors  kubernetes v1.25 pkg/apis/core/v1/defaults.go.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -22,16 +21,17 @@ from sim.api.kinds.common.fill import all_of, amounts, each_of, fill, fill_zero,
 from sim.api.kinds.common.status import PROBE_TIMES, fill_conditions
 from sim.api.memo import Remembered
 from sim.api.types import Obj
+from sim.patterns import pattern
 
 # --- containers -----------------------------------------------------------------------------------
 
 # docker/distribution reference grammar, of a name with its registry.
-_IMAGE = re.compile(
+_IMAGE = pattern(
     r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*(?::[0-9]+)?"
     r"(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)+)"
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?P<digest>@[A-Za-z][A-Za-z0-9]*:[0-9a-fA-F]{32,})?"
 )
-_IMAGE_ID = re.compile("[a-f0-9]{64}")
+_IMAGE_ID = pattern("[a-f0-9]{64}")
 _IMAGE_NAME_MAX = 255
 
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}

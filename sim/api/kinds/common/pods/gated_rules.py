@@ -13,7 +13,6 @@ Differs  some errors that a gate adds come after the others.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -34,6 +33,7 @@ from sim.options.features.gates import (
     USER_NAMESPACES,
     is_on,
 )
+from sim.patterns import pattern
 
 SEARCHES_MAX, SEARCH_CHARS_MAX = 32, 2048  # with ExpandedDNSConfig
 CHANGE_RULES = frozenset(
@@ -48,7 +48,7 @@ CHANGE_RULES = frozenset(
     )
 )
 _HUGE = ("limits.hugepages-", "requests.hugepages-")
-_MODES_FIELD = re.compile(r"\.volumes\[\d+\]\.ephemeral\.volumeClaimTemplate\.spec\.accessModes")
+_MODES_FIELD = pattern(r"\.volumes\[\d+\]\.ephemeral\.volumeClaimTemplate\.spec\.accessModes")
 _CLOSED = f"not allowed when feature gate '{HOST_PROCESS}' is not enabled"
 _CLOSED_POD = (
     f"pod must not contain Windows hostProcess containers when feature gate '{HOST_PROCESS}' is not enabled"

@@ -8,8 +8,6 @@ Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidatePodSpe
 
 from __future__ import annotations
 
-import re
-
 from sim.api.kinds.common.pods.affinity import affinity, spread_constraints, tolerations
 from sim.api.kinds.common.pods.annotations import annotation_errors, seccomp_mismatches
 from sim.api.kinds.common.pods.containers import (
@@ -42,12 +40,13 @@ from sim.api.validation.errors import (
     unsupported,
 )
 from sim.api.validation.metadata import annotation_map, labels
+from sim.patterns import pattern
 
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 
-_SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
+_SYSCTL = pattern(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
 
 _SYSCTL_MAX = 253
 

@@ -7,7 +7,6 @@ Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go (validate...Vol
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from sim.api.go.printing import GoValue
@@ -15,6 +14,7 @@ from sim.api.types import Json, Obj
 from sim.api.validation import text
 from sim.api.validation.errors import Errors, checked, invalid, named, required, unsupported
 from sim.ident import NAMES
+from sim.patterns import pattern
 
 Check = Callable[[Obj, str], Errors]
 PARTITION_MAX = LUN_MAX = 255
@@ -24,9 +24,9 @@ PORTAL_TOO_LONG = (
     "if iscsi.initiatorName is specified."
 )
 _VALID = "must be valid format"
-_IQN = re.compile(r"iqn\.\d{4}-\d{2}\.([a-zA-Z0-9.-]+)(:[^,;*&$|\s]+)$")
-_EUI = re.compile(r"^eui.[a-zA-Z0-9]{16}$")
-_NAA = re.compile(r"^naa.[a-zA-Z0-9]{32}$")
+_IQN = pattern(r"iqn\.\d{4}-\d{2}\.([a-zA-Z0-9.-]+)(:[^,;*&$|\s]+)$")
+_EUI = pattern(r"^eui.[a-zA-Z0-9]{16}$")
+_NAA = pattern(r"^naa.[a-zA-Z0-9]{32}$")
 _RESERVED = {
     domain: f"{names.domain} and {names.group_domain} namespaces are reserved"
     for names in NAMES.values()

@@ -10,21 +10,21 @@ Differs  whether privileged containers are allowed, and so host processes, is ju
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from sim.api.types import Obj
 from sim.api.validation import text
 from sim.api.validation.errors import Errors, checked, forbidden, invalid
+from sim.patterns import pattern
 
 CREDENTIAL_SPEC_MAX_KIB = 64
 DOMAIN_MAX, USER_MAX = 256, 104
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_NETBIOS = re.compile(r"[^\\/:*?\"<>|.][^\\/:*?\"<>|]{0,14}")  # at most 15 characters
-_DNS_LABEL = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?")
-_NO_USER = re.compile(r"[. ]+")
-_NOT_IN_USER = re.compile(r"[\"/\\:;|=,+*?<>@\[\]]")
+_CONTROL = pattern(r"[\x00-\x1f\x7f]")
+_NETBIOS = pattern(r"[^\\/:*?\"<>|.][^\\/:*?\"<>|]{0,14}")  # at most 15 characters
+_DNS_LABEL = pattern(r"[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?")
+_NO_USER = pattern(r"[. ]+")
+_NOT_IN_USER = pattern(r"[\"/\\:;|=,+*?<>@\[\]]")
 # Fields of a security context that only Linux has, in upstream's order.
 _OF_LINUX_POD = (
     "seLinuxOptions", "hostPID", "hostIPC", "seccompProfile", "fsGroup", "fsGroupChangePolicy", "sysctls",

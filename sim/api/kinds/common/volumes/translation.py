@@ -11,17 +11,17 @@ Differs  shares of azureFile are not attached, and are not translated. The handl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from sim.api.kinds.common.volumes.binding import MIGRATED
 from sim.api.types import Obj
+from sim.patterns import pattern
 
 _DISKS = frozenset(field for field, moved in MIGRATED.items() if moved.handle)
 _UNSPECIFIED = "UNSPECIFIED"
-_AWS_ID = re.compile(r"vol-[^/]*")
+_AWS_ID = pattern(r"vol-[^/]*")
 
 
 def uses_disks(pod: Obj) -> bool:
