@@ -22,8 +22,7 @@ from functools import cache
 from random import Random
 from typing import NamedTuple
 
-from tests.bench.mutant_session import run
-from tests.bench.mutants import ROOT, Mutant, functions
+from tests.bench.mutant_session import ROOT, Mutant, functions, run
 
 # Files with decisions: a folder, a file, or a pattern below the root.
 DECISIONS = (

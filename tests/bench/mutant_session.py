@@ -17,19 +17,54 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import _lru_cache_wrapper
 from importlib import import_module
+from pathlib import Path
 from time import process_time
-from types import FunctionType
-from typing import Any, TextIO
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple, TextIO
 
 import pytest
 
-from tests.bench.mutants import ROOT, Mutant, code_of, functions
-
+ROOT = Path(__file__).resolve().parents[2]
 ENTERED = "_entered_by_a_test"  # the name in a module of what notes its functions
 LIMIT_S = 120.0  # of processor time, for the tests of one mutant; one that loops is noticed
 _NOT_A_TEST = 255
 
+
+class Mutant(NamedTuple):
+    """A mistake in a function: the clause that changes, and the text of the file with it."""
+
+    file: str
+    qualified: str
+    line: int
+    clause: str
+    source: str
+
+    @property
+    def function(self) -> str:
+        """The name of the function, without its class."""
+        return self.qualified.rpartition(".")[2]
+
+
 Report = Callable[[Mutant, bool], None]
+
+
+def functions(
+    body: Sequence[ast.stmt], within: str = ""
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """The functions and methods of a module, with their qualified names."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield within + node.name, node
+        elif isinstance(node, ast.ClassDef):
+            yield from functions(node.body, f"{within}{node.name}.")
+
+
+def code_of(module: CodeType, qualified: str) -> CodeType:
+    """The code of a function, from the code of its module."""
+    code = module
+    for name in qualified.split("."):
+        code = next(each for each in code.co_consts if isinstance(each, CodeType) and each.co_name == name)
+    return code
 
 
 def function_of(file: str, qualified: str) -> FunctionType:
@@ -119,7 +154,7 @@ class _Session:
 
     def _is_noticed(self, mutant: Mutant, tests: Sequence[str]) -> bool:
         """True if one of the tests fails with this mutant only."""
-        within = tuple(str(ROOT / each) for each in tests)
+        within = tuple(str(ROOT / each.partition("::")[0]) for each in tests)
         entering = self._entered.get((mutant.file, mutant.qualified), ())
         chosen = [at for at in entering if str(self._items[at].path).startswith(within)]
         chosen.sort(key=lambda at: self._took_s[at])

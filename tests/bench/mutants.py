@@ -4,29 +4,21 @@ nearest.
 python -m tests.bench.mutants [NAME ...] [--list] [--sample N [--seed S]] [--part N/M]
 
 A clause is one operand of an `or` in an `if` that returns None or False, or one operand of an `and`
-in such a return.  NAME: only functions with this in their names.  Each mutant runs in a fork of one
-process that has imported the project and run the tests once, so that a mutant takes about a second.
-Prints each mutant as its tests end, with the counts of its file, so that a run that is stopped
-counts too; at the end the share of the mutants that a test notices.
+in such a return.  NAME: only functions with this in their names.  `tests.bench.mutant_session`
+runs them.  Prints each mutant as its tests end, so that a run that is stopped counts too; at the end
+the share of the mutants that a test notices.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import os
-import signal
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import redirect_stderr, redirect_stdout
-from importlib import import_module
-from pathlib import Path
 from random import Random
-from types import CodeType
-from typing import Any, NamedTuple
 
-import pytest
+from tests.bench.mutant_session import ROOT, Mutant, functions, run
 
-ROOT = Path(__file__).resolve().parents[2]
 GUARDS = "tests/actor/apiserver/test_guards.py"
 LEASES = "tests/actor/apiserver/test_guards_leases.py"
 CALLS = "tests/actor/client/test_coalesced_guards.py"
@@ -80,7 +72,6 @@ TARGETS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (CALLS, "tests/property/test_coalesced_calls.py", "tests/property/test_coalesced_pod_calls.py"),
     ),
 }
-LIMIT_S = 600  # of real time, for the tests of one mutant
 # By function and clause: mutants that change nothing that can be seen, with the reason.
 EQUIVALENT: dict[tuple[str, str], str] = {
     ("patch_pod", "not self._view.holds(plan.reads)"): (
@@ -92,21 +83,6 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "a node terminates with finalizers only, of which a patch of its status removes none"
     ),
 }
-
-
-class Mutant(NamedTuple):
-    """A clause that is dropped: which one, and the text of the file without it."""
-
-    file: str
-    qualified: str
-    line: int
-    clause: str
-    source: str
-
-    @property
-    def function(self) -> str:
-        """The name of the function, without its class."""
-        return self.qualified.rpartition(".")[2]
 
 
 def replaced(source: str, node: ast.expr, text: str) -> str:
@@ -140,17 +116,6 @@ def _clauses(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple
             yield from ((operand, "True") for operand in node.value.values)
 
 
-def functions(
-    body: Sequence[ast.stmt], within: str = ""
-) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """The functions and methods of a module, with their qualified names."""
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield within + node.name, node
-        elif isinstance(node, ast.ClassDef):
-            yield from functions(node.body, f"{within}{node.name}.")
-
-
 def mutants() -> Iterator[Mutant]:
     """All of them in the order of the files, except those that are equivalent."""
     for file, (names, _) in TARGETS.items():
@@ -162,44 +127,6 @@ def mutants() -> Iterator[Mutant]:
                     if (node.name, text) not in EQUIVALENT:
                         changed = replaced(source, clause, instead)
                         yield Mutant(file, qualified, clause.lineno, text, changed)
-
-
-def code_of(module: CodeType, qualified: str) -> CodeType:
-    """The code of a function, from the code of its module."""
-    code = module
-    for name in qualified.split("."):
-        code = next(each for each in code.co_consts if isinstance(each, CodeType) and each.co_name == name)
-    return code
-
-
-def _install(mutant: Mutant) -> None:
-    """Put a mutant in the place of its function in this process."""
-    found: Any = import_module(mutant.file.removesuffix(".py").replace("/", "."))
-    for name in mutant.qualified.split("."):
-        found = vars(found)[name] if isinstance(found, type) else getattr(found, name)
-    found.__code__ = code_of(compile(mutant.source, mutant.file, "exec"), mutant.qualified)
-
-
-def tests_fail(tests: Sequence[str], mutant: Mutant | None = None) -> bool:
-    """True if one of the tests fails, with the mutant in place if there is one."""
-    if mutant is not None:
-        _install(mutant)
-    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-        arguments = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
-        return any(pytest.main([*arguments, str(ROOT / each)]) != 0 for each in tests)
-
-
-def is_noticed(mutant: Mutant, tests: Sequence[str]) -> bool:
-    """True if one of the tests fails with this mutant in place: in a copy of this process."""
-    child = os.fork()
-    if not child:
-        failed = True
-        try:
-            signal.alarm(LIMIT_S)  # a mutant that loops is noticed
-            failed = tests_fail(tests, mutant)
-        finally:
-            os._exit(int(failed))
-    return os.waitpid(child, 0)[1] != 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -225,25 +152,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if chosen.sample:
         found = sorted(Random(chosen.seed).sample(found, min(chosen.sample, len(found))))
-    survived = 0
-    for file in dict.fromkeys(each.file for each in found):
-        survived += _run_file(file, [each for each in found if each.file == file], chosen.tests)
+    beside = [(each, TARGETS[each.file][1][: chosen.tests]) for each in found]
+    survived = run(beside, sys.stdout)
     killed = len(found) - survived
     print(f"{len(found)} mutants, {killed} killed: {100 * killed / max(1, len(found)):.0f} %")
-    return survived
-
-
-def _run_file(file: str, found: Sequence[Mutant], tests_max: int) -> int:
-    """Run the mutants of one file; returns how many survived."""
-    tests = TARGETS[file][1][:tests_max]
-    assert not tests_fail(tests), f"the tests of {file} fail without any mutant"
-    survived = 0
-    for number, each in enumerate(found, 1):
-        noticed = is_noticed(each, tests)
-        survived += not noticed
-        counts = f"{number} of {len(found)}: {number - survived} killed, {survived} survived"
-        verdict = "killed" if noticed else "SURVIVED"
-        print(f"{file} ({counts})  {verdict}: line {each.line} {each.function}: {each.clause}", flush=True)
     return survived
 
 
