@@ -89,6 +89,7 @@ def test_volume_is_reported_again_when_the_status_is_not_written() -> None:
 def test_mounted_volume_waits_for_six_minutes_even_at_a_dead_node() -> None:
     world = unwanted(mounted=True)
     assert drive(world, seen(node("Unknown"))) == [PassAt(UNMOUNT_MAX_US + 1)]
+    assert drive(world, seen(node("Unknown")), UNMOUNT_MAX_US) == [PassAt(UNMOUNT_MAX_US + 1)]
     late = drive(world, seen(node("Unknown")), UNMOUNT_MAX_US + 1)
     assert late[1:] == [Force("n1", UNMOUNT_MAX_US + 1, False), Detach(PAIR, "v", verifies=False)]
     world = unwanted(mounted=True)

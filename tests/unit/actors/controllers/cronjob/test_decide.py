@@ -11,6 +11,7 @@ from actors.controllers.cronjob.decide import (
     beyond_history,
     due,
     is_too_late,
+    long_date,
     most_recent,
     schedule_text,
     wait_us,
@@ -128,3 +129,8 @@ def test_time_zone_of_a_cron_job_is_ignored_without_its_gate() -> None:
     cron_job = {"spec": {"schedule": "0 3 * * *", "timeZone": "Europe/Berlin"}}
     assert schedule_text(cron_job) == "TZ=Europe/Berlin 0 3 * * *"
     assert schedule_text(cron_job, has_zones=False) == "0 3 * * *"
+
+
+def test_long_dates_count_from_the_first_day_of_1970() -> None:
+    assert long_date(0) == "Thu, 01 Jan 1970 00:00:00 +0000"
+    assert long_date(at("2026-03-04T05:06:07Z")) == "Wed, 04 Mar 2026 05:06:07 +0000"

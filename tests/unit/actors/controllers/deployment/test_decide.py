@@ -333,3 +333,12 @@ def test_cleanup_keeps_sets_that_are_deleted_wanted_or_unobserved() -> None:
     assert decide.cleanup_victims(d, [deleted, unobserved], NAMES_ORCH) == []
     unobserved["status"]["observedGeneration"] = 2
     assert decide.cleanup_victims(d, [unobserved], NAMES_ORCH) == [unobserved]
+
+
+def test_recreate_and_missing_bounds_allow_no_surge() -> None:
+    recreate = deployment(4)
+    recreate["spec"]["strategy"] = {"type": "Recreate"}
+    assert decide.fenceposts(recreate) == (0, 0)
+    bare = deployment(4)
+    bare["spec"]["strategy"] = {"type": "RollingUpdate"}
+    assert decide.fenceposts(bare) == (0, 1)

@@ -13,6 +13,7 @@ from actors.controllers.horizontalpodautoscaler.decide import (
     Moment,
     Periods,
     Proposal,
+    _filled,
     by_average,
     by_share,
     by_utilization,
@@ -269,3 +270,10 @@ def test_value_proposal_fails_without_pods() -> None:
 )
 def test_value_is_shared_by_the_observed_replicas(milli: int, seen: int, wanted: int, mean: int) -> None:
     assert by_share(milli, 30_000, seen, 0.1) == Proposal(wanted, mean)
+
+
+def test_pods_that_are_not_ready_are_guessed_only_above_the_target() -> None:
+    groups = Groups(1, ("late",), (), {"a": 50})
+    assert _filled(groups, 0.5, {}) is None
+    assert _filled(groups, 1.0, {}) is None
+    assert _filled(groups, 1.5, {}) == {"a": 50, "late": 0}

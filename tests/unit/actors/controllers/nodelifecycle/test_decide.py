@@ -10,6 +10,7 @@ from actors.controllers.nodelifecycle.decide import (
     ConditionTaints,
     Health,
     label_fixes,
+    last_verdict,
     next_health_try,
     not_ready_pod,
     observe,
@@ -192,3 +193,10 @@ def test_revisions_of_a_node_are_compared_and_not_objects() -> None:
     assert not same(one, revision("2"))
     assert not same(one, None)
     assert not same(None, one)
+
+
+def test_last_verdict_is_the_latest_of_a_zone() -> None:
+    nodes = [Health("a", "leases/a"), Health("b", "leases/b"), Health("c", "leases/c")]
+    for node, zone, verdict in zip(nodes, ("east", "east", "west"), (3, 7, 9), strict=True):
+        node.zone, node.verdict = zone, verdict
+    assert [last_verdict(nodes, "east"), last_verdict(nodes), last_verdict(nodes, "north")] == [7, 9, 0]

@@ -151,3 +151,10 @@ def test_disruption_threshold_follows_the_option() -> None:
     options = parse_controller_manager({"unhealthy-zone-threshold": 0.3})
     zones = {"a": zone(ZoneState.NORMAL, 7, 3)}
     assert decide_disruption(zones, options).states == {"a": ZoneState.PARTIAL}
+
+
+def test_empty_queue_has_no_head_and_pays_no_token() -> None:
+    queue = TaintQueue(0.1)
+    assert queue.head(0) is None
+    queue.add("n1")
+    assert queue.head(0) == "n1"

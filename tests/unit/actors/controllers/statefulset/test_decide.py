@@ -8,6 +8,8 @@ from actors.controllers.statefulset.decide import (
     Act,
     Plan,
     Revisions,
+    _wants_current,
+    identity_matches,
     is_inconsistent,
     ordinal_of,
     status_of,
@@ -150,3 +152,19 @@ def test_collision_count_alone_causes_no_status_write() -> None:
     assert not is_inconsistent(status, {**status, "collisionCount": 3})
     assert is_inconsistent(status, {**status, "readyReplicas": 0})
     assert is_inconsistent(status, {**status, "updateRevision": "r2"})
+
+
+def test_ordinals_below_the_partition_or_the_old_count_keep_their_revision() -> None:
+    parted = stateful(3, updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 2}})
+    assert [_wants_current(parted, each) for each in range(3)] == [True, True, False]
+    for kind, expected in (("RollingUpdate", [True, False]), ("OnDelete", [False, False])):
+        owner = {**stateful(2, updateStrategy={"type": kind}), "status": {"currentReplicas": 1}}
+        assert [_wants_current(owner, each) for each in range(2)] == expected
+
+
+def test_pod_without_the_label_of_its_name_lacks_its_identity() -> None:
+    pod = {"metadata": {"name": "web-7"}}
+    assert not identity_matches(stateful(8), pod, 7, NAMES_ORCH)
+    pod["metadata"]["labels"] = {NAMES_ORCH.label_statefulset_pod_name: "web-7"}
+    assert identity_matches(stateful(8), pod, 7, NAMES_ORCH)
+    assert not identity_matches(stateful(8), pod, 6, NAMES_ORCH)
