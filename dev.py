@@ -6,6 +6,7 @@
     python3 dev.py build                         build wheel and sdist reproducibly, in out/dist
     python3 dev.py test [ARGUMENTS]              run the tests
     python3 dev.py check                         run linter, type checker and the layer contracts
+    python3 dev.py nightly [SEED]                run the mutants and the long loops (some hours of one core)
     python3 dev.py docs                          build the site of the documentation, in out/site
 
 The environment is made in .venv on first use, and again when a lock changes.  The first three
@@ -23,6 +24,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import venv
 from pathlib import Path
 
@@ -34,8 +36,16 @@ INTERPRETER = ROOT / "sim" / "app" / "process" / "interpreter.py"
 # The locks that a command needs: what runs and builds Orrery, or all.
 RUN = ("requirements-run.lock", "requirements-build.lock")
 ALL = ("requirements.lock",)
-COMMANDS = {"show": RUN, "orrery": RUN, "build": RUN, "test": ALL, "check": ALL, "docs": ALL}
+COMMANDS = {"show": RUN, "orrery": RUN, "build": RUN, "test": ALL, "check": ALL, "nightly": ALL, "docs": ALL}
 CHECKS = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",), ("lint-imports",))
+# What runs at night, each with a seed that is drawn or given: what differs from night to night.
+NIGHTLY = (
+    ("tests.bench.decision_mutants", "--seed"),
+    ("tests.bench.mutants", "--sample", "60", "--seed"),
+    ("tests.bench.outside_fuzz", "--answers", "2000", "--seed"),
+    ("tests.bench.sessions", "--sessions", "40", "--seed"),
+)
+SCENARIOS = ("-m", "pytest", "tests/cluster/cli/test_scenarios.py", "tests/property", "-q")
 # What pip says of a package's file: its name, and its size if it comes by the network.
 FETCHED = re.compile(r"\s*(?:Downloading|Using cached|Processing) (?:\S*/)?([^\s/]+)(.*)")
 
@@ -152,6 +162,19 @@ def run(*command: str, where: Path | None = ROOT) -> int:
                 pass  # which the command has had too, and answers
 
 
+def nightly(seed: str) -> int:
+    """Run the mutants, the random loops and all scenarios under many seeds; print how each ended.
+
+    Returns 1 if the loops or tests failed; mutants that survive are no failure.
+    """
+    os.environ["ORRERY_SCENARIO_SEEDS"] = "10"
+    ended = {what[0]: run("python", "-m", *what, seed) for what in NIGHTLY}
+    ended["scenarios and properties"] = run("python", *SCENARIOS)
+    for what, code in ended.items():
+        print(f"nightly, seed {seed}: {what} ended with {code}", flush=True)
+    return int(any(code for what, code in ended.items() if not what.endswith("mutants")))
+
+
 def commit_epoch() -> dict[str, str]:
     """The variable SOURCE_DATE_EPOCH: that of the environment, or the time of the last commit.
 
@@ -207,6 +230,8 @@ def main(arguments: list[str]) -> int:
         return build(str(BIN / "python"), ROOT, ROOT / "out" / "dist", commit_epoch())
     if what == "orrery":
         return run("orrery", *rest, where=None)
+    if what == "nightly":
+        return nightly(rest[0] if rest else str(int(time.time()) // 86_400))
     if what == "docs":
         return run("python", "-m", "mkdocs", "build", *rest)
     return max(run(*check) for check in CHECKS)

@@ -115,3 +115,25 @@ def test_environment_has_a_faster_python_of_the_same_version(
     monkeypatch.setattr(sys, "executable", str(tmp_path / "guided" / own.name))
     assert module.chosen_python() == str(tmp_path / "guided" / own.name)
     assert capsys.readouterr().err == ""
+
+
+def test_nightly_runs_every_loop_and_fails_with_a_loop_but_not_with_a_mutant(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = dev()
+    called: list[tuple[str, ...]] = []
+    codes = {"tests.bench.decision_mutants": 9}
+
+    def run(*command: str) -> int:
+        called.append(command)
+        return codes.get(command[2], 0)
+
+    monkeypatch.setattr(module, "run", run)
+    monkeypatch.setenv("ORRERY_SCENARIO_SEEDS", "1")
+    assert module.nightly("7") == 0
+    assert [each[2] for each in called[:-1]] == [what[0] for what in module.NIGHTLY]
+    assert all(each[-1] == "7" for each in called[:-1])
+    assert all((ROOT / f"{what[0].replace('.', '/')}.py").exists() for what in module.NIGHTLY)
+    codes["tests.bench.sessions"] = 1
+    assert module.nightly("7") == 1
+    assert "tests.bench.sessions ended with 1" in capsys.readouterr().out
