@@ -6,7 +6,7 @@
     python3 dev.py build                         build wheel and sdist reproducibly, in out/dist
     python3 dev.py test [ARGUMENTS]              run the tests
     python3 dev.py check                         run linter, type checker and the layer contracts
-    python3 dev.py nightly [SEED]                run the mutants and the long loops (some hours of one core)
+    python3 dev.py nightly [SEED]                run mutants and long loops (hours of one core)
     python3 dev.py docs                          build the site of the documentation, in out/site
 
 The environment is made in .venv on first use, and again when a lock changes.  The first three

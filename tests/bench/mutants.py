@@ -5,8 +5,8 @@ python -m tests.bench.mutants [NAME ...] [--list] [--sample N [--seed S]] [--par
 
 A clause is one operand of an `or` in an `if` that returns None or False, or one operand of an `and`
 in such a return.  NAME: only functions with this in their names.  `tests.bench.mutant_session`
-runs them.  Prints each mutant as its tests end, so that a run that is stopped counts too; at the end
-the share of the mutants that a test notices.
+runs them.  Prints each mutant as its tests end, so that a run that is stopped counts too; at the
+end the share of the mutants that a test notices.
 """
 
 from __future__ import annotations
