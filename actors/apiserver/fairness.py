@@ -27,7 +27,7 @@ from sim.api.fairness.queues import QueueSet, Verdict
 from sim.api.fairness.state import WAIT_BUCKETS_US, FairnessState, Held, LevelState
 from sim.api.store import Page, Range
 from sim.api.types import Request, UserInfo
-from sim.units import parse_whole
+from sim.units import NO_REVISION, parse_whole
 
 WAIT_PART = 4  # server/config.go: a request waits for at most a quarter of its timeout, 15 s
 # Reasons of a refusal (queueset.go, StartRequest and wait).
@@ -55,7 +55,8 @@ class Seats:
         self._waits_us: dict[tuple[str, str, bool], list[int]] = {}
         self._plan: Plan | None = None  # the configuration that the levels have
         self._shown: Plan | None = None  # the newest configuration
-        self._plan_revs = (0, 0)  # the revisions of both caches that the newest plan was made from
+        self._prefixes = [server.scheme.prefix(server.scheme.resource(each)) for each in (SCHEMAS, LEVELS)]
+        self._plan_revs = (NO_REVISION, NO_REVISION)  # of both caches, for the newest plan
         self._pumping = False
         self._begun_us: dict[int, int] = {}  # by request that has seats
         self._metering = FlowMetering(server.kernel)
@@ -211,10 +212,13 @@ class Seats:
 
     def _shown_plan(self) -> Plan:
         """Return the present configuration; the levels keep theirs until a request needs a seat."""
+        store, shown, revs = self._store, self._shown, self._plan_revs
+        if shown is not None and not any(map(store.changed_since, revs, self._prefixes)):
+            return shown  # the usual case, without a look at the caches
         scheme = self._server.scheme
         caches = [self._caches.of(scheme.resource(plural)) for plural in (SCHEMAS, LEVELS)]
-        if self._shown is not None and self._plan_revs == tuple([cache.revision() for cache in caches]):
-            return self._shown
+        if shown is not None and revs == tuple([cache.revision() for cache in caches]):
+            return shown
         pages = [cache.page(cache.prefix) for cache in caches]
         schemas, levels = ([item.obj for item in page.items] for page in pages)
         self._shown = Plan(scheme.names, schemas, levels, self._server.options.seats)

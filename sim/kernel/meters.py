@@ -29,6 +29,11 @@ class Histogram:
         self.counts = [0] * (size + 1)
         self.total = 0.0
 
+    def add(self, bounds: tuple[float, ...], value: float, times: int = 1) -> None:
+        """Add a value, once or several times."""
+        self.counts[bisect_left(bounds, value)] += times
+        self.total += value * times
+
     def plus(self, other: Histogram) -> Histogram:
         """Both together, for the same bounds."""
         found = Histogram(len(self.counts) - 1)
@@ -74,18 +79,14 @@ class Meters:
         series = self.histograms.setdefault(family, {})
         series[labels] = measured.plus(series[labels]) if labels in series else measured
 
-    def show(self, family: str, labels: Labels) -> None:
-        """Begin a series of a histogram without a value."""
-        series = self.histograms.setdefault(family, {})
-        if labels not in series:
-            series[labels] = Histogram(len(self.bounds[family]))
-
-    def observe(self, family: str, labels: Labels, value: float, times: int = 1) -> None:
-        """Add a value to a histogram, once or several times."""
-        bounds = self.bounds[family]
+    def show(self, family: str, labels: Labels) -> Histogram:
+        """The series of a histogram, which begins without a value."""
         series = self.histograms.setdefault(family, {})
         found = series.get(labels)
         if found is None:
-            found = series[labels] = Histogram(len(bounds))
-        found.counts[bisect_left(bounds, value)] += times
-        found.total += value * times
+            found = series[labels] = Histogram(len(self.bounds[family]))
+        return found
+
+    def observe(self, family: str, labels: Labels, value: float, times: int = 1) -> None:
+        """Add a value to a histogram, once or several times."""
+        self.show(family, labels).add(self.bounds[family], value, times)

@@ -51,10 +51,11 @@ class Headers:
 
     def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
         self.pairs = [(name.decode("latin1").lower(), value.decode("latin1")) for name, value in raw]
+        self._first = dict(reversed(self.pairs))
 
     def get(self, name: str) -> str:
         """The first value under a lower-case name, "" if there is none."""
-        return next((value for key, value in self.pairs if key == name), "")
+        return self._first.get(name, "")
 
 
 class Body:

@@ -59,3 +59,33 @@ async def test_request_from_outside_is_authorized_once(monkeypatch: pytest.Monke
         monkeypatch.setattr(authorization, "refusal", noted("replica", refusal))
         made = await asked(front, "POST", MAPS, b'{"metadata":{"name":"a"}}')
         assert (made.code, judged) == (201, ["chain"])
+
+
+async def test_requests_leave_nothing_behind_at_the_gate() -> None:
+    async with fronted() as (cluster, front):
+        for method, target, body in (
+            ("POST", MAPS, b'{"metadata":{"name":"a"}}'),
+            ("GET", f"{MAPS}/a", b""),
+            ("GET", f"{MAPS}/none", b""),
+            ("DELETE", f"{MAPS}/a", b""),
+        ):
+            await asked(front, method, target, body)
+        (server,) = cluster.api_servers.values()
+        assert (front._gateway._sent, front._gateway._waiting, server.traffic.flights) == ({}, {}, {})
+
+
+async def test_read_that_cannot_be_served_at_once_takes_the_ordinary_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with fronted() as (cluster, front):
+        await asked(front, "POST", MAPS, b'{"metadata":{"name":"a"}}')
+        plain = await asked(front, "GET", f"{MAPS}/a")
+        (server,) = cluster.api_servers.values()
+
+        def broken(_: Any) -> Any:
+            raise ZeroDivisionError
+
+        for serve in (broken, lambda _: None):
+            monkeypatch.setattr(server, "serve", serve)
+            found = await asked(front, "GET", f"{MAPS}/a")
+            assert (found.code, found.body) == (200, plain.body)

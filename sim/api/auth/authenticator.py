@@ -31,10 +31,12 @@ class Accepted(NamedTuple):
 
     audiences: those of the wanted audiences for which it is valid; () if the authenticator does not
         know audiences
+    lasting: True if the credential is valid as long as the server runs
     """
 
     user: UserInfo
     audiences: tuple[str, ...] = ()
+    lasting: bool = False
 
 
 class Rejected(NamedTuple):
@@ -116,7 +118,7 @@ class AudienceAgnostic:
         if audiences and not common:
             return None
         found = self._inner(token, audiences)
-        return Accepted(found.user, common) if isinstance(found, Accepted) else found
+        return Accepted(found.user, common, found.lasting) if isinstance(found, Accepted) else found
 
 
 class Authenticator:
@@ -149,7 +151,7 @@ class Authenticator:
         if isinstance(found, Pending):
             return found
         if isinstance(found, Accepted):
-            return Accepted(self._with_group(found.user), found.audiences)
+            return Accepted(self._with_group(found.user), found.audiences, found.lasting)
         if found is None and self._anonymous:
             names = self._names
             return Accepted(UserInfo(names.user_anonymous, (names.group_unauthenticated,)), self.audiences)

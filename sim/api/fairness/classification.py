@@ -27,6 +27,7 @@ from sim.units import MS
 
 CATCH_ALL = "catch-all"  # flowcontrol/types.go: FlowSchemaNameCatchAll, the fallback
 ALL = "*"
+FLOWS_MAX = 4096  # requests of which the flow is remembered
 HAND_MAX = 15  # shufflesharding.go: the largest hand
 SEATS_MAX = 10  # request/config.go: maximumSeats
 SEATS_PERCENT = 15  # the largest part of a level's limit that one request may take
@@ -121,9 +122,20 @@ class Plan:
         self.levels = levels_of(levels, seats)
         found = [schema for schema in schemas if _level_name(schema) in self.levels]
         self._schemas = sorted(found, key=_order)
+        self._flows: dict[tuple[object, ...], Flow] = {}
 
     def flow(self, asked: Asked) -> Flow:
-        """The flow of a request: of the first matching schema."""
+        """The flow of a request: of the first matching schema.  What it depends on decides it."""
+        user = asked.user
+        key = (user.name, user.groups, *asked[1:])
+        found = self._flows.get(key)
+        if found is None:
+            if len(self._flows) >= FLOWS_MAX:
+                self._flows.clear()
+            found = self._flows[key] = self._flow(asked)
+        return found
+
+    def _flow(self, asked: Asked) -> Flow:
         for schema in self._schemas:
             if any(_rule_matches(self._names, rule, asked) for rule in schema["spec"].get("rules") or ()):
                 method = (schema["spec"].get("distinguisherMethod") or {}).get("type") or ""

@@ -7,6 +7,7 @@ Mirrors  kubernetes v1.25 apimachinery pkg/apis/meta/v1/validation (ValidateCrea
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 
 from sim.api import status
 from sim.api.refusals import Refusal
@@ -100,6 +101,7 @@ def check_list(names: Names, target: Target, options: Mapping[str, str]) -> None
             raise BadOption(refusal.body) from None
 
 
+@lru_cache(maxsize=1024)
 def manager_of(agent: str) -> str:
     """The field manager of a User-Agent: its printable characters before the first slash, up to the
     maximum length.

@@ -73,6 +73,8 @@ class NoRoute(Exception):
 
 def decode_path(raw: str) -> str | None:
     """The path with its escapes decoded once; None if one is broken."""
+    if "%" not in raw:
+        return raw
     if _BAD_ESCAPE.search(raw):
         return None
     return unquote_to_bytes(raw).decode("utf-8", "replace")
@@ -81,6 +83,8 @@ def decode_path(raw: str) -> str | None:
 def parse_query(raw: str) -> dict[str, str]:
     """First value of each parameter."""
     found: dict[str, str] = {}
+    if not raw:
+        return found
     for key, value in query_pairs(raw):
         found.setdefault(key, value)
     return found

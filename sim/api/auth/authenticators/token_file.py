@@ -28,7 +28,7 @@ class StaticTokens:
     def authenticate(self, token: str, audiences: tuple[str, ...]) -> Outcome:
         """The user of a token."""
         user = self._users.get(token)
-        return None if user is None else Accepted(user)
+        return None if user is None else Accepted(user, lasting=True)
 
 
 def parse_users(text: str, place: str) -> dict[str, UserInfo]:

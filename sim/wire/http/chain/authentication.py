@@ -85,14 +85,22 @@ class Authentication:
         self._identification = identification
         self._counts = counts
         self._now_us = now_us
+        # Users by the header of a static token, of which there are as many as users.
+        self._lasting: dict[str, Accepted] = {}
         self._audit = audit
 
     def __call__(self, request: HttpRequest) -> Awaitable[None] | None:
         """Notes the user.  Raises Refused."""
         exchange = request.exchange
-        found = self._identification.identify(exchange.headers.pairs, exchange.extensions.get(PEER))
+        peer, shown = exchange.extensions.get(PEER), request.header("authorization")
+        if not peer and shown in self._lasting:
+            self._note(request, self._lasting[shown])
+            return None
+        found = self._identification.identify(exchange.headers.pairs, peer)
         if isinstance(found, Pending):
             return self._wait(request, found)
+        if not peer and isinstance(found, Accepted) and found.lasting:
+            self._lasting[shown] = found
         self._note(request, found)
         return None
 
@@ -100,10 +108,9 @@ class Authentication:
         exchange, identify = request.exchange, self._identification.identify
         peer = exchange.extensions.get(PEER)
         found = await self._identification.answered(pending, lambda: identify(exchange.headers.pairs, peer))
-        self._note(request, found)
+        self._note(request, found, (self._now_us() - request.begun_us) / SECOND)
 
-    def _note(self, request: HttpRequest, found: Accepted | Rejected) -> None:
-        took_s = (self._now_us() - request.begun_us) / SECOND
+    def _note(self, request: HttpRequest, found: Accepted | Rejected, took_s: float = 0.0) -> None:
         if isinstance(found, Accepted):
             request.user = found.user
             self._counts.authenticated("success", found.user.name, took_s)

@@ -12,20 +12,28 @@ Differs  durations are virtual; the sizes of answers are those before compressio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sim.api import request_labels
 from sim.api.auth.attributes import AccessAttributes
 from sim.api.request_labels import COMPONENT, FILTER, FILTERS, METHODS
 from sim.api.schema.kind import Lifecycle
 from sim.api.schema.resource import Resource
-from sim.kernel.meters import Meters
+from sim.kernel.meters import Histogram, Meters
 from sim.wire.http.measures.families import BOUNDS
 
 Values = tuple[str, ...]
 FIELD_VALIDATIONS = ("", "Ignore", "Warn", "Strict")
 # The paths that are no resources and count as requests (healthz.go: InstallPathHandler).
 HEALTH = ("/healthz", "/livez", "/readyz")
+SIZES = "apiserver_response_sizes"
+SERIES_MAX = 4096
+# What an answered request counts in: counters with labels, histograms of durations and of sizes.
+_Series = tuple[
+    Sequence[tuple[dict[Values, float], Values]],
+    Sequence[tuple[Histogram, tuple[float, ...]]],
+    Histogram | None,
+]
 _TERMINATIONS = (429, 504)  # metrics.go: RecordRequestTermination
 # Upstream's list, without the default service account of the system namespace.
 _SHOWN_USERS = ("admin", "client", "kube_proxy", "kubelet")
@@ -55,6 +63,7 @@ class Counts:
         self.meters = Meters(BOUNDS)
         self.streams: dict[Values, int] = {}
         self._deprecated: dict[Values, None] = {}
+        self._series: dict[tuple[object, ...], _Series] = {}  # by what decides the labels
 
     def answered(
         self,
@@ -69,27 +78,53 @@ class Counts:
 
         took_s: virtual seconds; size: bytes of its body
         """
-        meters, dry_run = self.meters, options.get("dryRun", "")
         if not request.is_resource:
             for name in FILTERS:
-                meters.observe(FILTER, (name,), 0.0)
+                self.meters.observe(FILTER, (name,), 0.0)
             if request.path not in HEALTH:
                 return
-        component = COMPONENT if request.is_resource else ""
+        dry_run, checked = options.get("dryRun", ""), options.get("fieldValidation", "")
         place = _place(request, verb(request, content_type))
-        meters.count("apiserver_request_total", (str(code), component, dry_run, *place))
+        key = code, dry_run, checked, place
+        series = self._series.get(key)
+        if series is None:
+            if len(self._series) >= SERIES_MAX:
+                self._series.clear()
+            series = self._series[key] = self._series_of(request, code, dry_run, checked, place)
+        counters, durations, sizes = series
+        for counter, labels in counters:
+            counter[labels] += 1
+        for duration, bounds in durations:
+            duration.add(bounds, took_s)
+        if sizes is not None:
+            sizes.add(BOUNDS[SIZES], size)
+
+    def _series_of(
+        self, request: AccessAttributes, code: int, dry_run: str, checked: str, place: Values
+    ) -> _Series:
+        """Make the series of requests with these labels."""
+        meters, component = self.meters, COMPONENT if request.is_resource else ""
+        counted = [("apiserver_request_total", (str(code), component, dry_run, *place))]
         if code in _TERMINATIONS:
-            meters.count("apiserver_request_terminations_total", (str(code), component, *place))
+            counted.append(("apiserver_request_terminations_total", (str(code), component, *place)))
+        for family, labels in counted:
+            meters.count(family, labels, 0)
+        counters = [(meters.counters[family], labels) for family, labels in counted]
         if request.verb == "watch":
-            return
-        meters.observe("apiserver_request_duration_seconds", (component, dry_run, *place), took_s)
-        meters.observe("apiserver_request_slo_duration_seconds", (component, *place), took_s)
+            return counters, (), None
         # Quirk: upstream makes the series, and observes nothing.
-        checked = options.get("fieldValidation", "")
         if checked in FIELD_VALIDATIONS:
             meters.show("field_validation_request_duration_seconds", ("true", checked))
-        if request.verb in ("get", "list"):
-            meters.observe("apiserver_response_sizes", (component, *place), size)
+        durations = {
+            "apiserver_request_duration_seconds": (component, dry_run, *place),
+            "apiserver_request_slo_duration_seconds": (component, *place),
+        }
+        reads = request.verb in ("get", "list")
+        return (
+            counters,
+            [(meters.show(family, labels), BOUNDS[family]) for family, labels in durations.items()],
+            meters.show(SIZES, (component, *place)) if reads else None,
+        )
 
     def authenticated(self, result: str, user: str, took_s: float) -> None:
         """Count an attempt to authenticate.  user: "" for none"""

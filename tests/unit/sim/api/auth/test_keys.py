@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
@@ -15,13 +16,15 @@ from cryptography.hazmat.primitives.serialization import (
 
 from sim.api.auth.keys import (
     NO_KEY,
+    UNVERIFIED,
     SigningKey,
+    VerifyingKey,
     VerifyingKeys,
     public_key_set,
     read_signing_key,
     read_verifying_keys,
 )
-from sim.api.auth.web_tokens import decode, encode, parse_token
+from sim.api.auth.web_tokens import WebToken, decode, encode, parse_token
 from sim.wire.tls import Authority
 from tests.unit.sim.api.auth.tokens import key
 
@@ -79,3 +82,27 @@ def test_key_set_shows_public_numbers_only() -> None:
     assert int.from_bytes(decode(rsa["n"]), "big") == key().public._key.public_numbers().n
     assert sorted(elliptic) == ["alg", "crv", "kid", "kty", "use", "x", "y"]
     assert (elliptic["crv"], len(decode(elliptic["x"]))) == ("P-256", 32)
+
+
+def test_signature_is_verified_once_and_that_of_another_text_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = key()
+    keys, looked = VerifyingKeys([made.public]), list[bytes]()
+    verifies = VerifyingKey.verifies
+
+    def noted(each: VerifyingKey, token: WebToken) -> bool:
+        looked.append(token.signed)
+        return verifies(each, token)
+
+    monkeypatch.setattr(VerifyingKey, "verifies", noted)
+    token = parse_token(made.token({"sub": "a"}))
+    assert isinstance(token, WebToken)
+    forged = replace(token, signed=token.signed + b"x")
+    assert [keys.errors_of(each) for each in (token, token, forged, forged)] == [
+        (),
+        (),
+        (UNVERIFIED,),
+        (UNVERIFIED,),
+    ]
+    assert looked == [token.signed, forged.signed, forged.signed]
