@@ -14,9 +14,11 @@ Differs  descriptions that no definition states are shorter than upstream's.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from sim.api.schema.field_schemas import META, description
+from sim.texts import rows
 
 Body = dict[str, Any]
 
@@ -73,41 +75,7 @@ _FLAGS = (
     *_STREAMS,
 )
 _TYPES = {**dict.fromkeys(_INTEGERS, "integer"), **dict.fromkeys(_FLAGS, "boolean")}
-_TEXTS: Final[Mapping[str, str]] = {
-    "allowWatchBookmarks": "Allows the server to send events of type BOOKMARK in a watch.",
-    "command": "The command to run, as a list of arguments. No shell evaluates it.",
-    "container": "The container. The default is the only container of a pod that has one.",
-    "continue": "The token from an earlier part of the same list, for the part that follows. "
-    "A token that has expired gives 410.",
-    "fieldManager": "The name of the manager that owns the changed fields, of at most 128 "
-    "printable characters.",
-    "fieldSelector": "A selector of objects by their fields. The default selects all.",
-    "fieldValidation": "What happens with unknown and duplicate fields of the body: Ignore, Warn "
-    "(the default) or Strict.",
-    "follow": "Continues the log as the container writes it. The default is false.",
-    "force": "Lets an apply request take over fields that other managers own.",
-    "insecureSkipTLSVerifyBackend": "Accepts any serving certificate of the node that holds the log.",
-    "labelSelector": "A selector of objects by their labels. The default selects all.",
-    "limit": "The greatest number of objects in one answer of a list; the rest follows by the "
-    "parameter `continue`.",
-    "limitBytes": "The number of bytes after which the log ends.",
-    "path": "The rest of the URL path to which the request is passed.",
-    "ports": "The ports to forward. WebSockets need them.",
-    "pretty": "If 'true', then the output is pretty printed.",
-    "previous": "Returns the log of the container that ran before. The default is false.",
-    "resourceVersion": "The resource version that the answer has or follows. The default is unset.",
-    "resourceVersionMatch": "How the resource version applies to a list: Exact or NotOlderThan. "
-    "The default is unset.",
-    "sinceSeconds": "The age in seconds of the oldest lines of the log.",
-    "stderr": "Redirects the standard error stream of the container.",
-    "stdin": "Redirects the standard input stream of the container. The default is false.",
-    "stdout": "Redirects the standard output stream of the container.",
-    "tailLines": "The number of lines from the end of the log. The default is the whole log.",
-    "timeoutSeconds": "The time in seconds after which the list or watch ends.",
-    "timestamps": "Begins each line of the log with the time at which it was written. The default is false.",
-    "tty": "Allocates a terminal for the call. The default is false.",
-    "watch": "Returns the changes of the listed objects as a stream, from the resource version on.",
-}
+_TEXTS: Final = rows(Path(__file__).with_name("parameters.txt"))["query"]
 _NAMESPACE = "object name and auth scope, such as for teams and projects"
 
 

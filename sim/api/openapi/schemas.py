@@ -18,66 +18,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
 
 from sim.api.openapi.order import in_order
 from sim.api.protobuf.numbers import Column, numbers, short_name
 from sim.api.schema.field_schemas import INT_OR_STRING, QUANTITY, raw_definition
 from sim.ident import UPSTREAM_GROUP_DOMAIN, Names
+from sim.texts import rows
 
 Body = dict[str, Any]
 
 V2, V3 = "#/definitions/", "#/components/schemas/"
-_PROTOCOLS = ("SCTP", "TCP", "UDP")
-_EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
-_PULLS = ("Always", "IfNotPresent", "Never")
-_MESSAGES = ("FallbackToLogsOnError", "File")
 # The fields with a type that is marked as an enum in v1.25, and its values.
 ENUMS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
-    ("apps.v1.DaemonSetUpdateStrategy", "type"): ("OnDelete", "RollingUpdate"),
-    ("apps.v1.DeploymentStrategy", "type"): ("Recreate", "RollingUpdate"),
-    ("apps.v1.StatefulSetSpec", "podManagementPolicy"): ("OrderedReady", "Parallel"),
-    ("apps.v1.StatefulSetUpdateStrategy", "type"): ("OnDelete", "RollingUpdate"),
-    ("batch.v1.CronJobSpec", "concurrencyPolicy"): ("Allow", "Forbid", "Replace"),
-    ("batch.v1.PodFailurePolicyOnExitCodesRequirement", "operator"): ("In", "NotIn"),
-    ("batch.v1.PodFailurePolicyRule", "action"): ("Count", "FailJob", "Ignore"),
-    ("core.v1.Container", "imagePullPolicy"): _PULLS,
-    ("core.v1.Container", "terminationMessagePolicy"): _MESSAGES,
-    ("core.v1.ContainerPort", "protocol"): _PROTOCOLS,
-    ("core.v1.EndpointPort", "protocol"): _PROTOCOLS,
-    ("core.v1.EphemeralContainer", "imagePullPolicy"): _PULLS,
-    ("core.v1.EphemeralContainer", "terminationMessagePolicy"): _MESSAGES,
-    ("core.v1.HTTPGetAction", "scheme"): ("HTTP", "HTTPS"),
-    ("core.v1.NamespaceStatus", "phase"): ("Active", "Terminating"),
-    ("core.v1.NodeSelectorRequirement", "operator"): ("DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn"),
-    ("core.v1.NodeStatus", "phase"): ("Pending", "Running", "Terminated"),
-    ("core.v1.PersistentVolumeClaimStatus", "phase"): ("Bound", "Lost", "Pending"),
-    ("core.v1.PersistentVolumeSpec", "persistentVolumeReclaimPolicy"): ("Delete", "Recycle", "Retain"),
-    ("core.v1.PersistentVolumeStatus", "phase"): ("Available", "Bound", "Failed", "Pending", "Released"),
-    ("core.v1.PodSpec", "dnsPolicy"): ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"),
-    ("core.v1.PodSpec", "restartPolicy"): ("Always", "Never", "OnFailure"),
-    ("core.v1.PodStatus", "phase"): ("Failed", "Pending", "Running", "Succeeded", "Unknown"),
-    ("core.v1.PodStatus", "qosClass"): ("BestEffort", "Burstable", "Guaranteed"),
-    ("core.v1.PortStatus", "protocol"): _PROTOCOLS,
-    ("core.v1.ScopedResourceSelectorRequirement", "operator"): ("DoesNotExist", "Exists", "In", "NotIn"),
-    ("core.v1.ScopedResourceSelectorRequirement", "scopeName"): (
-        "BestEffort",
-        "CrossNamespacePodAffinity",
-        "NotBestEffort",
-        "NotTerminating",
-        "PriorityClass",
-        "Terminating",
-    ),
-    ("core.v1.SeccompProfile", "type"): ("Localhost", "RuntimeDefault", "Unconfined"),
-    ("core.v1.ServicePort", "protocol"): _PROTOCOLS,
-    ("core.v1.ServiceSpec", "externalTrafficPolicy"): ("Cluster", "Local"),
-    ("core.v1.ServiceSpec", "sessionAffinity"): ("ClientIP", "None"),
-    ("core.v1.ServiceSpec", "type"): ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"),
-    ("core.v1.Taint", "effect"): _EFFECTS,
-    ("core.v1.Toleration", "effect"): _EFFECTS,
-    ("core.v1.Toleration", "operator"): ("Equal", "Exists"),
-    ("core.v1.TopologySpreadConstraint", "whenUnsatisfiable"): ("DoNotSchedule", "ScheduleAnyway"),
-    ("discovery.v1.EndpointSlice", "addressType"): ("FQDN", "IPv4", "IPv6"),
+    (message, field): tuple(values.split())
+    for message, fields in rows(Path(__file__).with_name("enums.txt")).items()
+    for field, values in fields.items()
 }
 # Defaults that types.go states (+default=).
 _STATED = {

@@ -9,38 +9,14 @@ Mirrors  kubernetes v1.25 apiserver pkg/endpoints/installer.go (registerResource
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 from sim.api.types import Obj
 from sim.ident import Names
 
-# Group, versions that can be read (the stored one, if it is not the first, marked), resources.
-_TABLE = """
-    core|v1|configmaps endpoints limitranges namespaces nodes persistentvolumeclaims persistentvolumes pods
-    core|v1|podtemplates replicationcontrollers resourcequotas secrets serviceaccounts services
-    core|v1 events|events
-    admissionregistration|v1 v1beta1|mutatingwebhookconfigurations validatingwebhookconfigurations
-    apiextensions|v1 v1beta1*|customresourcedefinitions
-    apiregistration|v1 v1beta1|apiservices
-    apps|v1 v1beta2 v1beta1|controllerrevisions deployments statefulsets
-    apps|v1 v1beta2|daemonsets replicasets
-    autoscaling|v1 v2 v2beta1 v2beta2|horizontalpodautoscalers
-    batch|v1 v1beta1|cronjobs
-    batch|v1|jobs
-    certificates|v1 v1beta1|certificatesigningrequests
-    coordination|v1 v1beta1|leases
-    discovery|v1beta1 v1|endpointslices
-    flowcontrol.apiserver|v1beta1 v1beta2 v1alpha1|flowschemas prioritylevelconfigurations
-    internal.apiserver|v1alpha1|storageversions
-    networking|v1 v1beta1|ingressclasses ingresses
-    networking|v1|networkpolicies
-    node|v1 v1beta1 v1alpha1|runtimeclasses
-    policy|v1beta1 v1|poddisruptionbudgets
-    rbac.authorization|v1 v1beta1 v1alpha1|clusterrolebindings clusterroles rolebindings roles
-    scheduling|v1 v1beta1 v1alpha1|priorityclasses
-    storage|v1 v1beta1|csidrivers csinodes storageclasses
-    storage|v1 v1beta1 v1alpha1|csistoragecapacities volumeattachments
-"""
+# Lines of group, versions that can be read and resources.
+_TABLE = Path(__file__).with_name("encodings.txt")
 EQUAL = "AllEncodingVersionsEqual"
 
 
@@ -70,7 +46,7 @@ class Encoding(NamedTuple):
 def encodings(names: Names) -> list[Encoding]:
     """Every resource that is stored, by group and name."""
     found = []
-    for line in filter(None, map(str.strip, _TABLE.splitlines())):
+    for line in _TABLE.read_text(encoding="utf-8").splitlines()[1:]:
         short, versions, plurals = line.split("|")
         group = names.group(short)
         read = [_versioned(names, group, each.removesuffix("*")) for each in versions.split()]
