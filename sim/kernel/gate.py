@@ -153,6 +153,7 @@ class Gate:
         answered, box = trio.Event(), []
 
         def done(result: Any) -> None:
+            assert not box, "an operation has two results"
             box.append(result)
             answered.set()
 

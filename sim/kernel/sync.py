@@ -122,6 +122,7 @@ class Mailbox:
     async def get(self) -> Any:
         """Remove and return the oldest item; wait for one if there is none."""
         while not self._items:
+            assert self._ticket is None, "a second task waits for a mailbox"
             self._ticket = self._ctx.kernel.ticket()
             await self._ctx.kernel.park(f"mail in {self.name}")
         return self._items.popleft()

@@ -112,7 +112,8 @@ class WatchCache:
                 if self._copy is not None:
                     self._advance_copy(part)
                 self._window.add(part)
-        self._cursor = self.feed.revision
+        before, self._cursor = self._cursor, self.feed.revision
+        assert self._cursor >= before, "the revision of the store goes back"
 
     @property
     def capacity(self) -> int:
@@ -161,6 +162,8 @@ class WatchCache:
             newest = changes[count - 1].rev
         if newest > self._shown:
             self._shown = newest
+        else:
+            assert before_us or newest == self._shown, "an event that was visible is hidden again"
         return newest
 
     @property

@@ -173,6 +173,7 @@ class CacheWatch:
     def start(self, rev: Revision, changes: Sequence[Change]) -> None:
         """Starts after revision `rev` with the given later changes."""
         self.move(FED if self.indexed else READING)
+        assert not changes or changes[0].rev > rev, "a watch gets an event from before its start"
         self._queue(changes)
         self._since = rev
         self._cursor = max(rev, self.cache.feed.revision)

@@ -252,6 +252,25 @@ async def test_a_full_mailbox_refuses_and_counts() -> None:
         assert got == [0, 1] and boxes[0].refused == 1
 
 
+async def test_second_task_that_waits_for_a_mailbox_is_an_error() -> None:
+    kernel, errors = Kernel(), []
+    async with running(kernel) as supervisor:
+
+        async def main(ctx: Context) -> None:
+            box = ctx.mailbox("in", 2)
+            ctx.spawn(box.get)
+            await ctx.sleep_us(1)
+            try:
+                await box.get()
+            except AssertionError as error:
+                errors.append(str(error).splitlines()[0])
+            await ctx.forever()
+
+        supervisor.add("a", main)
+        await kernel.run_until(10)
+        assert errors == ["a second task waits for a mailbox"]
+
+
 async def test_crashing_many_actors_at_one_instant_is_deterministic() -> None:
     async def once() -> str:
         kernel = Kernel(3)

@@ -31,6 +31,22 @@ async def test_what_an_outside_operation_plans_for_at_once_is_done_without_anoth
             assert [await kernel.gate.submit("ask", n) for n in range(20)] == list(range(20))
 
 
+async def test_operation_with_two_results_is_an_error() -> None:
+    kernel, errors = Kernel(), []
+
+    def ask(payload: Any, done: Any) -> None:
+        done(payload)
+        try:
+            done(payload)
+        except AssertionError as error:
+            errors.append(str(error).splitlines()[0])
+
+    kernel.gate.handle("ask", ask)
+    async with waiting(kernel):
+        assert await kernel.gate.submit("ask", 1) == 1
+    assert errors == ["an operation has two results"]
+
+
 async def test_operation_is_applied_at_once_where_the_driver_only_waits() -> None:
     kernel, answers = Kernel(), list[Any]()
     kernel.gate.handle("ask", lambda payload, done: done(payload))

@@ -63,6 +63,39 @@ def test_watch_attached_late_is_notified_of_events_that_become_visible() -> None
     assert taken == [(1_700, 2), (2_100, 3)]
 
 
+def cache_of(store: MemoryStore, clock: Clock) -> WatchCache:
+    """A cache that has shown three objects."""
+    for number in range(3):
+        store.put(f"{PREFIX}a/{number}", {"metadata": {}}, 0)
+    cache = WatchCache(store, PREFIX, Horizon(clock, LAG_US, 0))
+    clock.run_until(1_000)
+    assert cache.revision() == 3
+    return cache
+
+
+def test_store_that_goes_back_is_an_error() -> None:
+    clock = Clock()
+    cache = cache_of(store := MemoryStore(clock.now_us), clock)
+    store._rev -= 1
+    with pytest.raises(AssertionError, match="the revision of the store goes back"):
+        cache.revision()
+
+
+def test_event_that_is_hidden_again_is_an_error() -> None:
+    clock = Clock()
+    cache = cache_of(MemoryStore(clock.now_us), clock)
+    cache.horizon._reached_us = clock.us = -1
+    with pytest.raises(AssertionError, match="is hidden again"):
+        cache.revision()
+
+
+def test_event_from_before_the_start_of_a_watch_is_an_error() -> None:
+    clock = Clock()
+    cache = cache_of(store := MemoryStore(clock.now_us), clock)
+    with pytest.raises(AssertionError, match="from before its start"):
+        CacheWatch(cache, PREFIX).start(2, store.events(1, PREFIX))
+
+
 @pytest.mark.parametrize(
     ("put_us", "told"), [(58 * SECOND, ["MODIFIED", "BOOKMARK"]), (60 * SECOND, ["MODIFIED"])]
 )
