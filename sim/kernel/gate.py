@@ -150,7 +150,7 @@ class Gate:
 
     async def submit(self, name: str, payload: Any) -> Any:
         """Hand an operation in from a Trio task outside and wait for its result."""
-        answered, box = trio.Event(), []
+        answered, box = trio.Event(), list[Any]()
 
         def done(result: Any) -> None:
             assert not box, "an operation has two results"

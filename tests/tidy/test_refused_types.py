@@ -9,6 +9,7 @@ from mypy import api
 ROOT = Path(__file__).resolve().parents[2]
 # Each line is refused, except those that end in "# right".
 LINES = """
+from sim.api.schema.typed_objects import LeaseSpec, NodeCondition
 from sim.api.store import Item, Range
 from sim.api.types import Verb
 from sim.faults.shared.ledger import AspectName
@@ -29,6 +30,12 @@ def of_revisions(item: Item, rev: Revision, now_us: Virtual) -> None:
     Range("", rev=now_us)
     Range("", rev=item.cause)
     Range("", rev=rev - item.created)
+
+def of_objects(spec: LeaseSpec, condition: NodeCondition) -> str:
+    spec["renewTimes"]
+    spec["leaseDurationSeconds"] = "40"
+    condition = {"type": "Ready", "state": "True"}
+    return condition["type"] + spec["renewTime"]  # right
 
 def of_names(verb: Verb, aspect: AspectName) -> bool:
     verb == "lists"

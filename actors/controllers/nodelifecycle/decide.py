@@ -19,9 +19,9 @@ Quirk:   a status heartbeat clears the lease observed before, so that the next p
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from sim.api.objects import condition_of
+from sim.api.schema.typed_objects import NodeCondition, Taint
 from sim.api.types import Obj
 from sim.dataclass import dataclass
 from sim.ident import Names
@@ -32,8 +32,6 @@ NO_EXECUTE = "NoExecute"
 HEALTH_TICK_US = 20 * MS  # retrySleepTime
 HEALTH_TICKS = 5  # scheduler.NodeHealthUpdateRetry
 _SILENT_TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")  # not NetworkUnavailable
-
-Taint = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +199,7 @@ def next_health_try(failed_us: int, now_us: int) -> tuple[int, bool]:
 def silent_status(node: Obj, now: str, agent: str) -> Obj:
     """The node with the conditions of a silent node; the same object if nothing changes."""
     old = node.get("status", {}).get("conditions") or []
-    conditions = [_unknown(condition, now, agent) for condition in old]
+    conditions: list[NodeCondition] = [_unknown(condition, now, agent) for condition in old]
     have = {condition["type"] for condition in old}
     for kind in _SILENT_TYPES:
         if kind not in have:
@@ -220,7 +218,7 @@ def silent_status(node: Obj, now: str, agent: str) -> Obj:
     return {**node, "status": {**node.get("status", {}), "conditions": conditions}}
 
 
-def _unknown(condition: Obj, now: str, agent: str) -> Obj:
+def _unknown(condition: NodeCondition, now: str, agent: str) -> NodeCondition:
     if condition["type"] not in _SILENT_TYPES or condition["status"] == "Unknown":
         return condition
     return {

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 from actors.controllers.nodelifecycle.decide import (
     NO_SCHEDULE,
     ConditionTaints,
-    Taint,
     label_fixes,
     not_ready_pod,
     taints_patch,
     with_taints,
     without_taints,
 )
+from sim.api.schema.typed_objects import Taint
 from sim.api.types import Obj
 from sim.units import MS, format_time
 
@@ -53,7 +53,7 @@ class TaintWriter:
         """Add taints (key, effect) with the present time, then remove others; False on a failure."""
         if add:
             stamp = format_time(self._ctx.wall_us())
-            taints = [{"key": key, "effect": effect, "timeAdded": stamp} for key, effect in add]
+            taints: list[Taint] = [{"key": key, "effect": effect, "timeAdded": stamp} for key, effect in add]
             if not await self._change(node["metadata"]["name"], lambda old: with_taints(old, taints)):
                 return False
         return await self.remove(node, remove)

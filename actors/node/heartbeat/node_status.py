@@ -22,6 +22,7 @@ from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import NodeSpec
 from actors.node.thresholds import threshold_value
 from sim.api.kinds.common.resources import is_extended
+from sim.api.schema.typed_objects import NodeCondition
 from sim.api.types import Obj
 from sim.dataclass import dataclass
 from sim.ident import Names
@@ -192,13 +193,15 @@ def images_of(images: Mapping[str, int], limit: int) -> list[Obj]:
     return [{"names": [*dict.fromkeys((image_id(name), name))], "sizeBytes": size} for name, size in shown]
 
 
-def conditions_of(health: Health, old: Sequence[Obj], now: str) -> tuple[list[Obj], list[str]]:
+def conditions_of(
+    health: Health, old: Sequence[NodeCondition], now: str
+) -> tuple[list[NodeCondition], list[str]]:
     """All conditions, and the reasons of the events that their changes cause.
 
     The agent's own conditions keep their places among the others.
     """
     held = {c["type"]: c for c in old}
-    made: dict[str, Obj] = {}
+    made: dict[str, NodeCondition] = {}
     events = []
     for type_, bad, good, bad_text, good_text in PRESSURES:
         status = "True" if type_ in health.pressures else "False"
@@ -223,7 +226,9 @@ def conditions_of(health: Health, old: Sequence[Obj], now: str) -> tuple[list[Ob
     return [*(made.pop(c["type"], c) for c in old), *made.values()], events
 
 
-def _condition(type_: str, status: str, reason: str, message: str, before: Obj | None, now: str) -> Obj:
+def _condition(
+    type_: str, status: str, reason: str, message: str, before: NodeCondition | None, now: str
+) -> NodeCondition:
     status_changed = before is None or before["status"] != status
     since = now if status_changed or before is None else before.get("lastTransitionTime") or now
     return {

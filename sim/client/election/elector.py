@@ -22,10 +22,11 @@ Differs  the leader's work ends before it releases its lease (upstream continues
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
+from sim.api.schema.typed_objects import LeaseSpec
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request
 from sim.client.client import Client, OnReply
@@ -417,10 +418,10 @@ class LeaderElector:
             return
         state.item = reply.item
         state.lease = lease = reply.obj
-        spec: Mapping[str, Any] = lease.get("spec") or {}
+        spec: LeaseSpec = lease.get("spec") or {}
         self._weigh(spec, record_of(spec))
 
-    def _weigh(self, spec: Mapping[str, Any], form: Any) -> None:
+    def _weigh(self, spec: LeaseSpec, form: Any) -> None:
         """Decide by the record that was read; `form`: its form for comparison with the previous
         read.
         """
@@ -442,10 +443,10 @@ class LeaderElector:
         spec["leaseTransitions"] = 0
         self._create_record(spec)
 
-    def _create_record(self, spec: Obj) -> None:
+    def _create_record(self, spec: LeaseSpec) -> None:
         self._create_lease(spec)
 
-    def _create_lease(self, spec: Obj) -> None:
+    def _create_lease(self, spec: LeaseSpec) -> None:
         namespace, name = self._lease
         api_version = self._client.scheme.resource("leases").api_version
         lease = {
@@ -457,7 +458,7 @@ class LeaderElector:
         self._lease_state.written = spec
         self._ask(lambda: self._client.request("create", "leases", namespace, body=lease), self._wrote)
 
-    def _write(self, spec: Obj) -> None:
+    def _write(self, spec: LeaseSpec) -> None:
         state = self._lease_state
         state.written, state.written_us = spec, self._attempt.wall_us
         renews = holder_of(spec) == self.identity
@@ -502,7 +503,7 @@ class LeaderElector:
         self._write(released(self._observed.spec, self._attempt.wall_us))
         await done.wait()
 
-    def _observe(self, spec: Mapping[str, Any], form: Any) -> None:
+    def _observe(self, spec: LeaseSpec, form: Any) -> None:
         before = self.leader
         self._observed = Observed(spec, self._ctx.now_us(), form)
         if self._on_new_leader is not None and self.leader != before:

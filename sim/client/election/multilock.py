@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
 
+from sim.api.schema.typed_objects import LeaseSpec
 from sim.api.types import Obj, Reply, Request
 from sim.client.client import Client
 from sim.client.election.elector import ElectionOptions, LeaderElector
@@ -46,33 +46,37 @@ def candidate(
     return kind(ctx, client, lease, identity, options)
 
 
-def text_of(spec: Mapping[str, Any]) -> str:
+def text_of(spec: LeaseSpec) -> str:
     """A record as the annotation holds it, with times in whole seconds (Quirk: the Lease too has
     whole seconds, once the record has been read from here).
     """
+    times = {name: spec.get(name) for name in _TIMES}
     record = {
         "holderIdentity": holder_of(spec),
         "leaseDurationSeconds": int(spec.get("leaseDurationSeconds") or 0),
-        **{name: format_time(parse_time(spec[name])) if spec.get(name) else None for name in _TIMES},
+        **{name: format_time(parse_time(time)) if time else None for name, time in times.items()},
         "leaderTransitions": int(spec.get("leaseTransitions") or 0),
     }
     return json.dumps(record, separators=(",", ":"))
 
 
-def spec_of(text: str) -> Obj | None:
+def spec_of(text: str) -> LeaseSpec | None:
     """The record of an annotation ("": an empty one) in the form of a Lease; None if it is invalid."""
     try:
         record = json.loads(text or "{}")
-        spec: Obj = {
+        spec: LeaseSpec = {
             "holderIdentity": str(record.get("holderIdentity") or ""),
             "leaseDurationSeconds": int(record.get("leaseDurationSeconds") or 0),
             "leaseTransitions": int(record.get("leaderTransitions") or 0),
         }
-        times = {name: format_micro_time(parse_time(record[name])) for name in _TIMES if record.get(name)}
+        if record.get("acquireTime"):
+            spec["acquireTime"] = format_micro_time(parse_time(record["acquireTime"]))
+        if record.get("renewTime"):
+            spec["renewTime"] = format_micro_time(parse_time(record["renewTime"]))
     # Any client may have written any text.
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
-    return spec | times
+    return spec
 
 
 class MultiElector(LeaderElector):
@@ -94,7 +98,7 @@ class MultiElector(LeaderElector):
         self._unknown = f"leaderelection.{names.group_domain}/unknown"
         self._primary: Obj = {}  # as read or written last; empty after a failure
         self._asks_primary = False
-        self._record: Obj = {}  # the record that the annotation holds
+        self._record: LeaseSpec = {}  # the record that the annotation holds
         self._text = ""
 
     def _locks(self) -> list[Obj]:
@@ -146,7 +150,7 @@ class MultiElector(LeaderElector):
         state.lease = None
         if reply.ok:
             state.item, state.lease = reply.item, reply.obj
-            spec: Mapping[str, Any] = reply.obj.get("spec") or {}
+            spec: LeaseSpec = reply.obj.get("spec") or {}
             if holder_of(spec) != holder_of(record):
                 record = {**record, "holderIdentity": self._unknown}
                 self._text = text_of(record)
@@ -162,7 +166,7 @@ class MultiElector(LeaderElector):
 
     # --- writing both -----------------------------------------------------------------------------
 
-    def _create_record(self, spec: Obj) -> None:
+    def _create_record(self, spec: LeaseSpec) -> None:
         namespace, name = self._lease
         made = {
             "apiVersion": self._resource.api_version,
@@ -184,7 +188,7 @@ class MultiElector(LeaderElector):
 
         self._ask(lambda: self._client.request("create", self._resource, namespace, body=made), created)
 
-    def _write(self, spec: Obj) -> None:
+    def _write(self, spec: LeaseSpec) -> None:
         namespace, name = self._lease
         self._lease_state.written = spec
         meta = self._primary["metadata"]

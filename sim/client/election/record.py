@@ -5,10 +5,9 @@ Mirrors  client-go v1.25 tools/leaderelection/leaderelection.go, resourcelock/in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from sim.api.types import Obj
+from sim.api.schema.typed_objects import LeaseSpec
 from sim.dataclass import dataclass
 from sim.units import format_micro_time
 
@@ -22,12 +21,12 @@ class Observed:
     form: the record as last read, in the form in which records are compared
     """
 
-    spec: Mapping[str, Any]
+    spec: LeaseSpec
     at_us: int
     form: Any = None
 
 
-def holder_of(spec: Mapping[str, Any]) -> str:
+def holder_of(spec: LeaseSpec) -> str:
     """The identity that holds the record ("": none)."""
     return str(spec.get("holderIdentity") or "")
 
@@ -38,15 +37,15 @@ def decide(observed: Observed, identity: str, lease_duration_us: int, now_us: in
     return not holder or holder == identity or observed.at_us + lease_duration_us <= now_us
 
 
-def record_of(spec: Mapping[str, Any]) -> tuple[Any, ...]:
+def record_of(spec: LeaseSpec) -> tuple[Any, ...]:
     """The record in the form in which upstream compares it: as JSON with times in whole seconds
     (interface.go, LeaderElectionRecord).
     """
-    times = [str(spec.get(name) or "")[:SECONDS] for name in ("acquireTime", "renewTime")]
+    times = [str(time or "")[:SECONDS] for time in (spec.get("acquireTime"), spec.get("renewTime"))]
     return holder_of(spec), spec.get("leaseDurationSeconds"), spec.get("leaseTransitions"), *times
 
 
-def claimed(spec: Mapping[str, Any], identity: str, lease_duration_us: int, wall_us: int) -> Obj:
+def claimed(spec: LeaseSpec, identity: str, lease_duration_us: int, wall_us: int) -> LeaseSpec:
     """The record after this candidate's write; a renewal keeps acquireTime and the transition
     count.
     """
@@ -62,7 +61,7 @@ def claimed(spec: Mapping[str, Any], identity: str, lease_duration_us: int, wall
     }
 
 
-def released(spec: Mapping[str, Any], wall_us: int) -> Obj:
+def released(spec: LeaseSpec, wall_us: int) -> LeaseSpec:
     """The record that a leader writes when it releases the lease."""
     now = format_micro_time(wall_us)
     return {

@@ -9,6 +9,7 @@ from dataclasses import field
 from enum import Enum
 from typing import Any
 
+from sim.api.schema.typed_objects import LeaseSpec
 from sim.api.store import Item
 from sim.api.types import Obj
 from sim.dataclass import dataclass
@@ -80,7 +81,7 @@ class LeaseState:
 
     item: Item | None = None
     lease: Obj | None = None
-    written: Obj = field(default_factory=dict)
+    written: LeaseSpec = field(default_factory=LeaseSpec)
     written_us: int = 0
 
 
