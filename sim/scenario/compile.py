@@ -252,7 +252,7 @@ class _Compiler:
                         )
         return [*made.values()]
 
-    def duration(self, text: str, path: tuple[str | int, ...]) -> int:
+    def duration(self, text: str, path: Path_) -> int:
         try:
             value = parse_duration_us(text)
         except ValueError:
@@ -265,7 +265,7 @@ class _Compiler:
             raise self.document.error(path, f"the duration {text} is longer than a hundred years")
         return value
 
-    def latency(self, text: str | None, path: tuple[str | int, ...]) -> tuple[int, int] | None:
+    def latency(self, text: str | None, path: Path_) -> tuple[int, int] | None:
         if text is None:
             return None
         low, dots, high = text.partition("..")
@@ -275,7 +275,7 @@ class _Compiler:
             raise self.document.error(path, f"the range {text} ends before it begins")
         return low_us, high_us
 
-    def rate(self, text: str, path: tuple[str | int, ...]) -> int:
+    def rate(self, text: str, path: Path_) -> int:
         """Microseconds between things that happen at a rate such as 5/s or 3/10m."""
         found = _RATE.match(text)
         if found is not None:
@@ -361,7 +361,7 @@ class _Compiler:
         """The machines of Node objects that come through the API."""
         if given is None:
             return None
-        path: tuple[str | int, ...] = ("spec", "cluster", "adoptNodes")
+        path: Path_ = ("spec", "cluster", "adoptNodes")
         try:
             parse_labels(given.selector)
         except SelectorError as error:
@@ -372,9 +372,7 @@ class _Compiler:
         places = self._flag_places(profile.flags, path)
         return AdoptionPlan(given.selector, capacity, profile.runtime, profile.flags, *places)
 
-    def _group(
-        self, group: sections.NodeGroup, path: tuple[str | int, ...], naming: str
-    ) -> Iterable[NodePlan]:
+    def _group(self, group: sections.NodeGroup, path: Path_, naming: str) -> Iterable[NodePlan]:
         runtime = group.runtime
         problems = Problems()
         with problems.part():
@@ -406,7 +404,7 @@ class _Compiler:
                 group.lease_jitter,
             )
 
-    def _check_runtime(self, runtime: sections.Runtime, path: tuple[str | int, ...]) -> None:
+    def _check_runtime(self, runtime: sections.Runtime, path: Path_) -> None:
         times = {
             "imagePull": runtime.image_pull,
             "start": runtime.start,
@@ -418,9 +416,7 @@ class _Compiler:
                 self.duration(text, (*path, "runtime", key))
         problems.report()
 
-    def _static_pods(
-        self, group: sections.NodeGroup, path: tuple[str | int, ...], naming: str
-    ) -> tuple[dict[str, Any], ...]:
+    def _static_pods(self, group: sections.NodeGroup, path: Path_, naming: str) -> tuple[dict[str, Any], ...]:
         """The static pods of a group, with defaults and checked."""
         found: dict[tuple[str, str], dict[str, Any]] = {}
         problems = Problems()
@@ -435,20 +431,18 @@ class _Compiler:
         problems.report()
         return tuple(found.values())
 
-    def static_pod(self, value: Any, path: tuple[str | int, ...], naming: str) -> dict[str, Any]:
+    def static_pod(self, value: Any, path: Path_, naming: str) -> dict[str, Any]:
         """The pod of a manifest that an agent runs by itself.  Raises InputError."""
         if value.get("kind", "Pod") != "Pod":
             raise self.document.error((*path, "kind"), f"no {value['kind']} can be static, only a Pod")
         return self._sound(value, self.document, path, naming)[1]
 
-    def _flag_places(
-        self, flags: Mapping[str, Any], path: tuple[str | int, ...]
-    ) -> tuple[str, Mapping[str, str]]:
+    def _flag_places(self, flags: Mapping[str, Any], path: Path_) -> tuple[str, Mapping[str, str]]:
         """The places of the flags of a daemon: of all, and of each."""
         path = (*path, "flags")
         return self.document.place(path), {name: self.document.place((*path, name)) for name in flags}
 
-    def _check_group(self, group: sections.NodeGroup, path: tuple[str | int, ...]) -> None:
+    def _check_group(self, group: sections.NodeGroup, path: Path_) -> None:
         """Check what the API would refuse of the nodes of a group."""
         problems, error = Problems(), self.document.error
         if group.names and len(group.names) != group.count:
@@ -481,9 +475,7 @@ class _Compiler:
 
     # --- objects ----------------------------------------------------------------------------------
 
-    def _objects(
-        self, entry: str | Mapping[str, Any], path: tuple[str | int, ...], naming: str
-    ) -> list[Mapping[str, Any]]:
+    def _objects(self, entry: str | Mapping[str, Any], path: Path_, naming: str) -> list[Mapping[str, Any]]:
         if not isinstance(entry, str):
             return [self._manifest(entry, self.document, path, naming)]
         file = inside(self.document, self.folder, entry, path)
@@ -494,17 +486,15 @@ class _Compiler:
         problems.report()
         return found
 
-    def manifest(self, value: Any, path: tuple[str | int, ...], naming: str) -> Mapping[str, Any]:
+    def manifest(self, value: Any, path: Path_, naming: str) -> Mapping[str, Any]:
         """One object written out in the scenario."""
         return self._manifest(value, self.document, path, naming)
 
-    def _manifest(
-        self, value: Any, document: Document, path: tuple[str | int, ...], naming: str
-    ) -> Mapping[str, Any]:
+    def _manifest(self, value: Any, document: Document, path: Path_, naming: str) -> Mapping[str, Any]:
         return self._sound(value, document, path, naming)[0]
 
     def _sound(
-        self, value: Any, document: Document, path: tuple[str | int, ...], naming: str
+        self, value: Any, document: Document, path: Path_, naming: str
     ) -> tuple[Mapping[str, Any], dict[str, Any]]:
         """A manifest in the identifiers of the cluster, and as a new object with its defaults."""
         if not isinstance(value, dict):
@@ -552,7 +542,7 @@ class _Compiler:
         self,
         files: Sequence[str],
         objects: Sequence[Mapping[str, Any]],
-        path: tuple[str | int, ...],
+        path: Path_,
         naming: str,
     ) -> list[Mapping[str, Any]]:
         """The objects of an `apply` step, those of files first."""

@@ -20,9 +20,8 @@ from sim.scenario.actions.patch import PatchObjects
 from sim.scenario.check.made_pods import Template, made_by, may_find
 from sim.scenario.plan.context import Known
 from sim.scenario.plan.plan import PlannedStep
-from sim.scenario.read.source import Document
+from sim.scenario.read.source import Document, Path_
 
-Path_ = tuple[str | int, ...]
 # Kinds of which no controller makes objects.
 MANIFESTS_ONLY = (
     "cronjobs",

@@ -21,17 +21,11 @@ from sim.faults.shared.parameters import Nodes
 from sim.patterns import pattern
 from sim.scenario.actions import KINDS
 from sim.scenario.plan.context import Compiler, Known, StepContext
-from sim.scenario.plan.plan import (
-    PlannedAction,
-    PlannedStep,
-    Repeat,
-    Span,
-    Start,
-)
+from sim.scenario.plan.plan import PlannedAction, PlannedStep, Repeat, Span, Start
+from sim.scenario.read.source import Path_
 from sim.scenario.schema import steps
 from sim.units import format_duration, parse_duration_us
 
-Path_ = tuple[str | int, ...]
 TIMES_MAX = 100_000  # of one step in a run
 # Fields of a step that say when it occurs.
 TIMES = frozenset(("at", "when", "after", "delay", "every", "rate", "times", "until", "for"))

@@ -10,7 +10,7 @@ from typing import Any
 
 from sim.errors import InputError
 from sim.patterns import pattern
-from sim.scenario.read.source import Document, parse_documents
+from sim.scenario.read.source import Document, Path_, parse_documents
 
 _PART = pattern(r"([^.\[\]]+)|\[(\d+)\]")
 _PATH = pattern(r"^[^.\[\]]+(?:\.[^.\[\]]+|\[\d+\])*$")
@@ -34,7 +34,7 @@ def override(document: Document, setting: str) -> None:
     if parts[0] not in ("apiVersion", "kind", "metadata", "spec"):
         parts.insert(0, "spec")
     at: Any = document.value
-    path: tuple[str | int, ...] = ()
+    path: Path_ = ()
     for index, part in enumerate(parts):
         step = _step(at, part, shown)
         path = (*path, step)
@@ -69,7 +69,7 @@ def _step(at: Any, part: str | int, shown: str) -> str | int:
     return int(part)
 
 
-def _forget(document: Document, path: tuple[str | int, ...]) -> None:
+def _forget(document: Document, path: Path_) -> None:
     """Remove the places of an overridden value and of all values below it."""
     document.places = {place: at for place, at in document.places.items() if place[: len(path)] != path}
     document.keys = {place: at for place, at in document.keys.items() if place[: len(path)] != path}
