@@ -36,7 +36,7 @@ from sim.options.apiserver.authentication import AuthenticationFlags
 from sim.options.apiserver.server import ApiServerFlags, ReplicaFlags, parse_api_server
 from sim.options.base import mapping, options_of, raw_option
 from sim.options.controllers.manager import ControllerManagerOptions, parse_controller_manager
-from sim.options.features.gates import FEATURE_GATES, built_gates, enabled, idle_gates
+from sim.options.features.gates import FEATURE_GATES, enabled, gates_of, idle_gates
 from sim.options.features.idle import reason
 from sim.options.metrics import MetricsFlags
 from sim.options.node.agent import NodeAgentOptions, parse_node_agent
@@ -198,21 +198,17 @@ _DAEMONS: Mapping[str, type[Any]] = {
 }
 
 
-def gates_of(daemon: str) -> tuple[str, ...]:
-    """The feature gates with an effect in a daemon, such as "node agent"."""
-    (declared,) = (each for each in options_of(_DAEMONS[daemon]).values() if each.name == FEATURE_GATES)
-    return built_gates(declared.effect)
-
-
 def _idle_gates(part: ComponentPlan | NodePlan, daemon: str) -> list[str]:
     """The gates of one daemon that are set without an effect, each with the reason."""
     given = raw_option(part.flags, FEATURE_GATES)
     try:
-        found = idle_gates(mapping(given), gates_of(daemon)) if given else []
+        found = idle_gates(mapping(given), gates_of(_DAEMONS[daemon].__name__)) if given else []
     except (KeyError, ValueError):  # it is refused, when the options are read
         return []
     place = part.places.get(FEATURE_GATES, part.place)
-    owners = {gate: [name for name in _DAEMONS if gate in gates_of(name)] for gate in found}
+    owners = {
+        gate: [name for name, one in _DAEMONS.items() if gate in gates_of(one.__name__)] for gate in found
+    }
     return [f"{place}: feature gate {gate} changes nothing: {reason(gate, owners[gate])}" for gate in found]
 
 

@@ -29,7 +29,7 @@ from sim.options.base import (
 )
 from sim.options.client_flags import ClientFlags
 from sim.options.election import ElectionFlags
-from sim.options.features.gates import OF_SPREAD, OF_VOLUMES, POD_DISRUPTION, feature_gates
+from sim.options.features.gates import feature_gates
 from sim.options.serving import ServerFlags
 
 
@@ -46,7 +46,7 @@ class SchedulerOptions(ClientFlags, ElectionFlags):
     )
     secure_port: int = with_default(ServerFlags, "secure_port", 10259)
 
-    feature_gates: Mapping[str, str] = feature_gates(POD_DISRUPTION, *OF_SPREAD, *OF_VOLUMES)
+    feature_gates: Mapping[str, str] = feature_gates("SchedulerOptions")
 
     # --- configuration ---
     scheduler_name: str = option("scheduler-name", string, "default-scheduler", check=_named)

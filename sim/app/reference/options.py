@@ -13,7 +13,7 @@ from sim.ident import Names
 from sim.options.apiserver.server import ApiServerFlags
 from sim.options.base import Option, duration, effects_of, options_of, refusals_of
 from sim.options.controllers.manager import ControllerManagerOptions
-from sim.options.features.gates import FEATURE_GATES, SPECIAL, built_gates
+from sim.options.features.gates import SPECIAL, gates_of
 from sim.options.features.table import GATES
 from sim.options.node.agent import NodeAgentOptions
 from sim.options.scheduler import SchedulerOptions
@@ -65,8 +65,7 @@ def option_rows(daemon: str, names: Names) -> list[OptionRow]:
 
 def gate_rows(daemon: str) -> list[GateRow]:
     """All feature gates by name, which each daemon takes; effect: in this one."""
-    (declared,) = (each for each in options_of(_DAEMONS[daemon]).values() if each.name == FEATURE_GATES)
-    acted_on = {*built_gates(declared.effect), *SPECIAL}
+    acted_on = {*gates_of(_DAEMONS[daemon].__name__), *SPECIAL}
     return [GateRow(name, *gate, name in acted_on) for name, gate in GATES.items()]
 
 

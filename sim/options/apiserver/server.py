@@ -43,7 +43,7 @@ from sim.options.base import (
     switches,
     within,
 )
-from sim.options.features.gates import NO_PRIVILEGED, OF_API_SERVER, enabled, feature_gates, of_api_server
+from sim.options.features.gates import NO_PRIVILEGED, enabled, feature_gates, of_api_server
 from sim.options.metrics import MetricsFlags
 from sim.patterns import pattern
 from sim.units import MS
@@ -180,9 +180,7 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags, MetricsFlags, ReplicaFlags
     max_requests_inflight: int = option(LIMITS[0], long_integer, 400, check=at_least(0))
     max_mutating_requests_inflight: int = option(LIMITS[1], long_integer, 200, check=at_least(0))
     admission_configuration: Mapping[str, object] = option("admission-control-config-file", document, {})
-    feature_gates: Mapping[str, str] = feature_gates(
-        "APIPriorityAndFairness", "ServerSideFieldValidation", *OF_API_SERVER
-    )
+    feature_gates: Mapping[str, str] = feature_gates("ApiServerFlags")
     runtime_config: Mapping[str, str] = option("runtime-config", switches, "")
     allow_privileged: bool = option("allow-privileged", boolean, True)
     not_ready_toleration_s: int = option("default-not-ready-toleration-seconds", long_integer, 300)

@@ -44,20 +44,8 @@ from sim.options.cloud import CLOUD, EXTERNAL, CloudSettings, cloud_provider, kn
 from sim.options.controllers.volumes import VolumeFlags
 from sim.options.election import ElectionFlags
 from sim.options.features.gates import (
-    DELETION_COST,
-    HONOR_RECLAIM,
     IDENTITY,
-    JOB_TRACKING,
-    NO_TOKEN_SECRETS,
-    OF_FIELDS,
-    OUT_OF_SERVICE,
-    POD_DISRUPTION,
-    RETROACTIVE_CLASS,
-    SERVER_SIDE_APPLY,
     STORAGE_VERSIONS,
-    TERMINATING_CONDITION,
-    TIME_ZONE,
-    TOPOLOGY_HINTS,
     enabled,
     feature_gates,
 )
@@ -123,24 +111,7 @@ class ControllerManagerOptions(ClientFlags, VolumeFlags):
     controllers: tuple[str, ...] = option("controllers", strings, "*", check=_known_controllers)
     controller_start_interval_us: int = option("controller-start-interval", duration, 0)
     min_resync_period_us: int = option("min-resync-period", duration, "12h0m0s")
-    feature_gates: Mapping[str, str] = feature_gates(
-        "JobReadyPods",
-        "LogarithmicScaleDown",
-        DELETION_COST,
-        HONOR_RECLAIM,
-        NO_TOKEN_SECRETS,
-        SERVER_SIDE_APPLY,
-        TERMINATING_CONDITION,
-        TIME_ZONE,
-        TOPOLOGY_HINTS,
-        POD_DISRUPTION,
-        OUT_OF_SERVICE,
-        IDENTITY,
-        JOB_TRACKING,
-        RETROACTIVE_CLASS,
-        STORAGE_VERSIONS,
-        *OF_FIELDS,
-    )
+    feature_gates: Mapping[str, str] = feature_gates("ControllerManagerOptions")
     use_service_account_credentials: bool = option("use-service-account-credentials", boolean, True)
     api_qps: float = with_default(ClientFlags, "api_qps", 20)
     api_burst: int = with_default(ClientFlags, "api_burst", 30)

@@ -20,10 +20,10 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from sim.options.base import boolean, mapping, option
-from sim.options.features.table import ALL_ALPHA, ALL_BETA, ALPHA, BETA, GATES
+from sim.options.features.table import ALL_ALPHA, ALL_BETA, ALPHA, BETA, GATES, GATES_FILE
+from sim.texts import rows
 
 FEATURE_GATES = "feature-gates"
-EFFECT = "gates with an effect in this daemon: "
 CLAIM_RETENTION = "StatefulSetAutoDeletePVC"
 FAILURE_POLICY = "JobPodFailurePolicy"
 MAX_UNAVAILABLE = "MaxUnavailableStatefulSet"
@@ -82,61 +82,19 @@ SERVER_SIDE_APPLY = "ServerSideApply"
 STATIC_BAND = "ServiceIPStaticSubrange"
 # The option allow-privileged=false, which acts on validation like a gate, and is none.
 NO_PRIVILEGED = "allow-privileged=false"
-# In a server's registry while they have another value than their default.
-OF_API_SERVER = (
-    *OF_FIELDS,
-    *OF_SPREAD,
-    POD_DISRUPTION,
-    CONTAINER_METRICS,
-    SCALE_TO_ZERO,
-    TIME_ZONE,
-    TOPOLOGY_HINTS,
-    READ_WRITE_ONCE_POD,
-    ANY_DATA_SOURCE,
-    APP_ARMOR,
-    EXPAND_SECRET,
-    INTERNAL_TRAFFIC,
-    JOB_SCHEDULING,
-    JOB_TRACKING,
-    MIXED_PROTOCOLS,
-    NODE_CONFIG,
-    POLICY_STATUS,
-    PROBE_GRACE,
-    PROC_MOUNT,
-    RECOVER_EXPANSION,
-    RETROACTIVE_CLASS,
-    SELINUX_MOUNT,
-    TERMINATING_CONDITION,
-    USER_NAMESPACES,
-    IDENTITY,
-    STORAGE_VERSIONS,
-    CHUNKING,
-    COMPRESSION,
-    DRY_RUN,
-    EXPRESSIONS,
-    OPENAPI_V3,
-    REMAINING_COUNT,
-    STORAGE_HASH,
-    DELETION_COST,
-    EXPANDED_DNS,
-    HOST_PROCESS,
-    HUGE_PAGES,
-    OPENAPI_ENUMS,
-    SERVER_SIDE_APPLY,
-    STATIC_BAND,
-)
 # Each sets all gates of a stage that are not set themselves.
 SPECIAL = {ALL_ALPHA: ALPHA, ALL_BETA: BETA}
 
 
-def feature_gates(*built: str) -> Any:
-    """The option of a daemon in which these gates have an effect."""
-    return option(FEATURE_GATES, mapping, "", check=_check, effect=EFFECT + ", ".join(sorted(built)))
+def feature_gates(daemon: str) -> Any:
+    """The option of a daemon.  daemon: the name of the class of its options"""
+    effect = f"gates with an effect in this daemon: {', '.join(sorted(gates_of(daemon)))}"
+    return option(FEATURE_GATES, mapping, "", check=_check, effect=effect)
 
 
-def built_gates(effect: str) -> tuple[str, ...]:
-    """The gates with an effect, from the effect of a daemon's option."""
-    return tuple(effect.removeprefix(EFFECT).split(", "))
+def gates_of(daemon: str) -> tuple[str, ...]:
+    """The gates with an effect in a daemon; those of a "registry" act on requests."""
+    return tuple(name for names in rows(GATES_FILE)[daemon].values() for name in names.split())
 
 
 def _check(given: Mapping[str, str]) -> str | None:
@@ -168,7 +126,7 @@ def idle_gates(given: Mapping[str, str], built: tuple[str, ...]) -> list[str]:
 
 def of_api_server(given: Mapping[str, str]) -> tuple[str, ...]:
     """The gates of an API server's registry: those with another value than their default."""
-    return tuple(gate for gate in OF_API_SERVER if enabled(given, gate) is not GATES[gate].default)
+    return tuple(gate for gate in gates_of("registry") if enabled(given, gate) is not GATES[gate].default)
 
 
 def is_on(changed: Collection[str], name: str) -> bool:

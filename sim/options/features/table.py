@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from sim.texts import rows
 
+GATES_FILE = Path(__file__).with_name("gates.txt")
 ALPHA, BETA, GA, DEPRECATED = "alpha", "beta", "GA", "deprecated"
 ALL_ALPHA, ALL_BETA = "AllAlpha", "AllBeta"
 
@@ -37,7 +38,7 @@ _STAGES = {
 
 
 def _rows() -> Iterator[tuple[str, Gate]]:
-    for stage, names in rows(Path(__file__).with_name("gates.txt"))["stages"].items():
+    for stage, names in rows(GATES_FILE)["stages"].items():
         for name in names.split():
             yield name, _STAGES[stage]
 

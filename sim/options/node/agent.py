@@ -38,7 +38,7 @@ from sim.options.base import (
     within,
 )
 from sim.options.cloud import cloud_provider
-from sim.options.features.gates import GRPC_PROBES, READ_WRITE_ONCE_POD, enabled, feature_gates
+from sim.options.features.gates import enabled, feature_gates
 from sim.options.node.addresses import node_can_have, node_ips
 from sim.patterns import pattern
 from sim.units import SECOND, quantity_nano, quantity_value
@@ -305,7 +305,7 @@ class NodeAgentOptions:
         "minimum-container-ttl-duration", duration, "0s", check=at_least(0)
     )
 
-    feature_gates: Mapping[str, str] = feature_gates(*SHUTDOWN_GATES, GRPC_PROBES, READ_WRITE_ONCE_POD)
+    feature_gates: Mapping[str, str] = feature_gates("NodeAgentOptions")
 
     # --- shutdown of the machine ---
     shutdown_grace_period_us: int = option("shutdown-grace-period", duration, "0s", check=_zero_or_seconds)

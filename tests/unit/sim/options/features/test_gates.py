@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from sim.app.options import api_server_options, gates_of, idle_options
+from sim.app.options import api_server_options, idle_options
 from sim.app.plain_plan import plain_nodes
 from sim.errors import InputError
 from sim.options.apiserver.server import parse_api_server
-from sim.options.base import options_of
-from sim.options.controllers.manager import ControllerManagerOptions, parse_controller_manager
-from sim.options.features.gates import FEATURE_GATES, SPECIAL, built_gates, enabled, idle_gates, of_api_server
+from sim.options.controllers.manager import parse_controller_manager
+from sim.options.features.gates import SPECIAL, enabled, gates_of, idle_gates, of_api_server
 from sim.options.features.idle import REASONS
 from sim.options.features.table import ALPHA, BETA, GATES
 from sim.options.node.agent import parse_node_agent
@@ -86,18 +85,18 @@ def test_all_alpha_and_all_beta_set_the_gates_that_are_not_named() -> None:
 
 
 def test_gates_without_effect_are_known_as_such() -> None:
-    (option,) = (o for o in options_of(ControllerManagerOptions).values() if o.name == FEATURE_GATES)
-    built = built_gates(option.effect)
+    built = gates_of("ControllerManagerOptions")
     assert "JobReadyPods" in built and "CPUManager" not in built
     given = {"JobReadyPods": "false", "CPUManager": "false", "MemoryManager": "true", "AllAlpha": "true"}
     assert idle_gates(given, built) == ["CPUManager"]
 
 
 def test_gate_has_an_effect_in_a_daemon_or_a_reason_why_not() -> None:
-    daemons = ("API server", "controller manager", "scheduler", "node agent")
+    daemons = ("ApiServerFlags", "ControllerManagerOptions", "SchedulerOptions", "NodeAgentOptions")
     built = {gate for daemon in daemons for gate in gates_of(daemon)}
     open_gates = {name for name, gate in GATES.items() if not gate.locked and name not in SPECIAL}
     assert open_gates - built == set(REASONS)
+    assert built < GATES.keys()
 
 
 def test_gate_that_changes_nothing_is_noted_with_the_reason() -> None:
