@@ -1,14 +1,14 @@
 """A served cluster under mutated HTTP/1.1, HTTP/2, WebSocket and TLS bytes, and under more
 connections than descriptors.
 
-python -m tests.bench.wire_fuzz [--connections 5000] [--seed 1]
+python -m tests.bench.wire_fuzz [--connections 5000] [--seed 1] [--front hypercorn]
 python -m tests.bench.wire_fuzz --crowd 5000 --descriptors 256
 
-The first form opens connections, each of which sends a mutated sample and ends in one of three
-ways, while a bystander gets /version on a connection that it keeps and on new ones.  The second
+The first form opens connections, each of which sends a mutated sample, some of them slowly, and
+ends in one of three ways, while a bystander gets /version on a connection that it keeps and on new ones.  The second
 form sends requests on connections of their own, of which the client closes none but the oldest of
-OPEN_MAX, to a server with that limit of descriptors.  Both fail if the server ends, if the
-bystander or a request is not served, if descriptors are left, if the log has a traceback, or if the
+OPEN_MAX, to a server with that limit of descriptors.  Both fail if the server ends, if a request
+that is hidden in the body of another is carried out, if the bystander or a request is not served, if descriptors are left, if the log has a traceback, or if the
 journal has no end after SIGTERM.
 """
 
@@ -27,6 +27,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -40,6 +41,7 @@ PARALLEL = 16
 OPEN_MAX = 500  # connections that the crowd keeps
 ANSWER_S = 20.0  # for a request that has to be served, on a busy machine
 PATIENCE_S = 0.3  # of a hostile client that waits for an answer
+SLOW_S, SLOW_SHARE = 0.05, 0.1  # between two parts, and of how many clients
 END_S = 20.0
 GONE = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
@@ -201,6 +203,31 @@ HTTP_1 = [
     b"CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n",
     b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
 ]  # fmt: skip
+# A request within the body of another one, which a server that reads the length otherwise than its
+# proxy would carry out.
+_MAPS = b"/api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\n"
+_INNER = b"POST " + _MAPS + b"Content-Length: 30\r\n\r\n" + b'{"metadata":{"name":"hidden"}}'
+_CHUNK = b"%x\r\n%b\r\n" % (len(_INNER), _INNER)
+HIDDEN = [
+    b"POST " + _MAPS + head + b"\r\n\r\n" + body
+    for head, body in (
+        (b"Content-Length: %d\r\nTransfer-Encoding: chunked" % (len(_INNER) + 5), b"0\r\n\r\n" + _INNER),
+        (b"Transfer-Encoding: chunked\r\nContent-Length: 5", b"0\r\n\r\n" + _INNER),
+        (b"Content-Length: 0\r\nContent-Length: %d" % len(_INNER), _INNER),
+        (b"Content-Length : %d" % len(_INNER), _INNER),
+        (b"A: b\r\n Content-Length: %d" % len(_INNER), _INNER),
+        (b"A: b\nContent-Length: %d" % len(_INNER), _INNER),
+        (b"Content-Length: %d\rA: b" % len(_INNER), _INNER),
+        (b"Content-Length: +%d" % len(_INNER), _INNER),
+        (b"Transfer-Encoding: xchunked", b"0\r\n\r\n" + _INNER),
+        (b"Transfer-Encoding: chunked, identity", b"0\r\n\r\n" + _INNER),
+        (b"Transfer-Encoding: chunked", b"0;\n" + _INNER),
+        (b"Transfer-Encoding: chunked", b"1\r\n{\n0\r\n\r\n" + _INNER),
+        (b"Transfer-Encoding: chunked", b"-1\r\n\r\n" + _INNER),
+        (b"Transfer-Encoding: chunked", b"10000000000000000\r\n" + _INNER),
+        (b"Transfer-Encoding: chunked", b"1\r\n{\r\r\n0\r\n\r\n" + _INNER),
+    )
+]
 HTTP_2 = [
     PREFACE + h2_frame(4, 0, 0, b"\0\x03\0\0\0\x64") + h2_headers(b"/version"),
     PREFACE
@@ -254,30 +281,34 @@ def mutated(random: Random, sample: bytes, others: list[bytes]) -> bytes:
 @dataclass(frozen=True)
 class Attempt:
     """What one hostile connection does.  ending: shut (its sending side), reset, or wait (for an
-    answer, for a moment)
+    answer, for a moment); slow: with a pause between its parts
     """
 
     data: bytes
     is_raw: bool  # sent without TLS
     cuts: tuple[int, ...]
     ending: str
+    slow: bool = False
 
 
 def attempts(count: int, seed: int, token: str) -> Iterator[Attempt]:
     """The named inputs in each ending, then mutated ones."""
     random = Random(seed)
     endings = ("shut", "reset", "wait")
-    for data in NAMED.values():
+    named = [*NAMED.values(), *HIDDEN]
+    for data in named:
         for ending in endings:
             yield Attempt(data.replace(b"TOKEN", token.encode()), False, (), ending)
     hello = client_hello()
-    kinds = [[*HTTP_1, *NAMED.values()], HTTP_2, WEBSOCKET, [hello]]
+    hidden = [each.replace(b"hidden", b"random") for each in HIDDEN]  # a mutant may be two requests
+    kinds = [[*HTTP_1, *NAMED.values(), *hidden], HTTP_2, WEBSOCKET, [hello]]
     everything = [sample for kind in kinds for sample in kind]
-    for _ in range(count - len(NAMED) * len(endings)):
+    for _ in range(count - len(named) * len(endings)):
         kind = random.choices(kinds, (4, 2, 3, 2))[0]
         data = mutated(random, random.choice(kind), everything).replace(b"TOKEN", token.encode())
         cuts = tuple(sorted(random.randint(0, len(data)) for _ in range(random.randrange(3))))
-        yield Attempt(data, kind[0] is hello or random.random() < 0.05, cuts, random.choice(endings))
+        is_raw, ending = kind[0] is hello or random.random() < 0.05, random.choice(endings)
+        yield Attempt(data, is_raw, cuts, ending, random.random() < SLOW_SHARE)
 
 
 # --- clients --------------------------------------------------------------------------------------
@@ -311,6 +342,8 @@ async def hostile(port: int, context: ssl.SSLContext, attempt: Attempt) -> str:
             stream = trio.SSLStream(transport, context, server_hostname=HOST, https_compatible=True)
         for begin, end in zip((0, *attempt.cuts), (*attempt.cuts, len(attempt.data)), strict=True):
             await stream.send_all(attempt.data[begin:end])
+            if attempt.slow:
+                await trio.sleep(SLOW_S)
         if attempt.ending == "shut":
             await transport.send_eof()
         answer = b""
@@ -357,8 +390,11 @@ async def stand_by(server: Server, outcome: Outcome, over: trio.Event, pause_s: 
     await trio.aclose_forcefully(kept)
 
 
-async def fuzz(server: Server, connections: int, seed: int) -> Outcome:
-    """Send mutated samples.  Returns what was seen."""
+async def fuzz(server: Server, connections: int, seed: int, *, strict: bool = True) -> Outcome:
+    """Send mutated samples.  Returns what was seen.
+
+    strict: a hidden request must not be carried out
+    """
     outcome, context, over = Outcome(), trusting(), trio.Event()
     before = server.descriptors
     waiting = attempts(connections, seed, server.token)
@@ -379,8 +415,22 @@ async def fuzz(server: Server, connections: int, seed: int) -> Outcome:
             nursery.start_soon(stand_by, server, outcome, over)
     except* GONE as gone:
         outcome.failures.append(f"the bystander was not served: {gone.exceptions[0]!r}")
+    if strict and server.process.poll() is None and await finds_hidden(server):
+        outcome.failures.append("a hidden request was carried out")
     await settle(server, before, outcome)
     return outcome
+
+
+async def finds_hidden(server: Server) -> bool:
+    """True if a request that was hidden in another one has had its effect."""
+    stream = await encrypted(server.port, trusting())
+    path = "/api/v1/namespaces/default/configmaps/hidden"
+    request = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.token}\r\n\r\n"
+    await stream.send_all(request.encode())
+    answer = bytes(await stream.receive_some(65536))
+    await trio.aclose_forcefully(stream)
+    assert answer[9:12] in (b"200", b"404"), answer
+    return answer[9:12] == b"200"
 
 
 async def settle(server: Server, descriptors: int, outcome: Outcome) -> None:
@@ -447,12 +497,15 @@ def main() -> int:
         "--crowd", type=int, metavar="N", help="N requests on connections of their own instead"
     )
     parser.add_argument("--descriptors", type=int, metavar="N", help="the server's limit (ulimit -n)")
+    parser.add_argument("--front", choices=("direct", "hypercorn"), default="direct")
     chosen = parser.parse_args()
-    with serving(chosen.descriptors) as server:
+    direct = chosen.front == "direct"
+    program = ("sim.app.cli.main",) if direct else ("tests.bench.hypercorn_front",)
+    with serving(chosen.descriptors, program=program) as server:
         if chosen.crowd is not None:
             outcome = trio.run(crowd, server, chosen.crowd)
         else:
-            outcome = trio.run(fuzz, server, chosen.connections, chosen.seed)
+            outcome = trio.run(partial(fuzz, server, chosen.connections, chosen.seed, strict=direct))
         judged(server, outcome)
         print(outcome)
         print(*Counter(line[:200] for line in server.log).most_common(20), sep="\n")
