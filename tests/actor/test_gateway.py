@@ -12,7 +12,8 @@ import pytest
 from sim.api.types import Reply, Request, UserInfo
 from sim.app.cluster import Cluster
 from sim.kernel import NotKeptError, Operation
-from sim.wire.http.gateway import Gateway, OutsideWatch
+from sim.wire.http import gateway as gateway_module
+from sim.wire.http.gateway import ITEM_BYTES, Gateway, OutsideWatch
 
 BACKLOG_MAX = 5
 ADMIN = UserInfo("admin", ("system:masters", "system:authenticated"))
@@ -71,6 +72,24 @@ async def test_replay_is_exact_after_a_watch_has_shown_more_than_its_backlog(
     names = [operation.name for operation in journal]
     assert names.count("watch-stop") == (not read)
     assert await run_with_watch(options, read, [*journal]) == (steps, trace, journal)
+
+
+@pytest.mark.parametrize("read", [True, False])
+async def test_watch_with_a_backlog_of_many_bytes_is_ended(
+    read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway_module, "BACKLOG_BYTES", 3 * ITEM_BYTES)
+    async with Cluster(naming="kubernetes") as cluster:
+        cluster.kernel.set_rate(inf)
+        gateway = Gateway(cluster.kernel, cluster.api_servers)
+        watch = await opened(gateway)
+        for number in range(4):
+            assert (await answered(gateway, of_config_maps("create", f"m{number}"))).ok
+            await cluster.run_for("1s")
+            if read:
+                assert await watch.take()
+        ended = [each.name for each in cluster.kernel.gate.journal].count("watch-stop")
+        assert ended == (not read)
 
 
 async def run_with_reader(replay: list[Operation] | None = None) -> tuple[int, str, list[Operation]]:

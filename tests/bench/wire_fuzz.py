@@ -4,12 +4,14 @@ connections than descriptors.
 python -m tests.bench.wire_fuzz [--connections 5000] [--seed 1] [--front hypercorn]
 python -m tests.bench.wire_fuzz --crowd 5000 --descriptors 256
 
-The first form opens connections, each of which sends a mutated sample, some of them slowly, and
-ends in one of three ways, while a bystander gets /version on a connection that it keeps and on new ones.  The second
-form sends requests on connections of their own, of which the client closes none but the oldest of
-OPEN_MAX, to a server with that limit of descriptors.  Both fail if the server ends, if a request
-that is hidden in the body of another is carried out, if the bystander or a request is not served, if descriptors are left, if the log has a traceback, or if the
-journal has no end after SIGTERM.
+The first form opens connections.  Each sends a mutated sample, some of them slowly, and ends in one
+of three ways, while a bystander gets /version on a connection that it keeps and on new ones.  The
+second form sends requests on connections of their own to a server with that limit of descriptors.
+Of these the client closes none but the oldest of OPEN_MAX.
+
+Both fail if the server ends, or if the bystander or a request is not served.  Also if a request
+that is hidden in the body of another has an effect, if descriptors are left, if the log has a
+traceback, or if the journal has no end after SIGTERM.
 """
 
 from __future__ import annotations

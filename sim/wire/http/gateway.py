@@ -43,7 +43,8 @@ from sim.wire.stack import make_room
 
 # Real seconds: --request-timeout. Virtual time may be paused, but sockets do not wait for ever.
 REQUEST_TIMEOUT_S = 60
-BACKLOG_MAX = 10_000
+BACKLOG_MAX, BACKLOG_BYTES = 10_000, 64 << 20  # of a watch with a client that does not read
+ITEM_BYTES = 1024  # about as much is an object that was not encoded yet
 TAKE = 1000
 COUNT = "count"  # the operation of the gate by which the components begin to count
 READS = ("get", "list", "watch")
@@ -236,6 +237,7 @@ class OutsideWatch:
         self._watch = watch
         self._backlog_max = backlog_max
         self._events: deque[WatchEvent] = deque()
+        self._bytes = 0  # of the events, about
         self._more = trio.Event()
         self._ended = False  # in the simulation
         self._stopped = False  # by the client, or for its backlog
@@ -252,6 +254,7 @@ class OutsideWatch:
             events = self._watch.take(TAKE)
             if self._backlog_max:
                 self._events.extend(events)
+                self._bytes += sum(map(_size_of, events))
                 if events:
                     self._gateway.clients.worked()
             if len(events) < TAKE:
@@ -259,7 +262,7 @@ class OutsideWatch:
         self._ended = self._watch.ended
         if self._events or self._ended:
             self._more.set()
-        if len(self._events) > self._backlog_max:
+        if len(self._events) > self._backlog_max or (self._bytes > BACKLOG_BYTES and len(self._events) > 1):
             if not self._stopped:
                 self._gateway.count_slow_watch(self._resource)
             self.stop()
@@ -284,6 +287,7 @@ class OutsideWatch:
             return []
         events = list(self._events)
         self._events.clear()
+        self._bytes = 0
         return events
 
     def stop(self) -> None:
@@ -292,6 +296,12 @@ class OutsideWatch:
             self._stopped = True
             self._events.clear()
             self._gateway.stop(self._ident)
+
+
+def _size_of(event: WatchEvent) -> int:
+    """About the bytes of an event."""
+    encoded = None if event.item is None else event.item.raw
+    return max(map(len, encoded.values()), default=ITEM_BYTES) if encoded else ITEM_BYTES
 
 
 class Gateway:

@@ -18,7 +18,7 @@ from sim.wire.exchange import OPENED, Response
 from sim.wire.http.chain.request import COMMON, HttpRequest, response_of
 from sim.wire.http.chain.threads import INLINE_MAX, on_thread
 from sim.wire.http.forms import negotiation, rendering
-from sim.wire.http.forms.rendering import PART_MAX, Answer, EventWriter, View
+from sim.wire.http.forms.rendering import PART_MAX, Answer, EventWriter, SharedEvents, View
 from sim.wire.http.gateway import Gateway, OutsideWatch
 from sim.wire.http.measures.counts import Counts
 from sim.wire.http.upgraded import STREAMED, log_protocols
@@ -44,6 +44,7 @@ class Answering:
         self._counts = counts
         self._compressed_from = 0 if COMPRESSION in gates else COMPRESSED_FROM
         self._threads = threads
+        self._shared = SharedEvents()
 
     def __call__(self, request: HttpRequest) -> Response | Awaitable[Response]:
         """The answer.  Raises NotAcceptable."""
@@ -85,7 +86,7 @@ class Answering:
 
     def _stream(self, view: View, watch: OutsideWatch, streamed: list[str] | None) -> Response:
         """Sends a watch.  streamed: of a request over WebSocket, see `upgraded`"""
-        writer = EventWriter(view)
+        writer = EventWriter(view, self._shared)
         if streamed is not None:
             streamed.append(writer.media)
 

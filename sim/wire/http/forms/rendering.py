@@ -14,8 +14,8 @@ Differs  fields are in the stored order, not in the order of upstream's structs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field, replace
 from functools import partial as partial_of
 from typing import Any
 
@@ -40,6 +40,7 @@ from sim.wire.http.forms.negotiation import PARTIAL, PARTIAL_LIST, TABLE, Form, 
 from sim.wire.http.forms.yaml_json import dump_yaml
 
 TEXT = "text/plain; charset=utf-8"
+SHARED_MAX, SHARED_BYTES = 64, 4 << 20  # events that watches share, and bytes of them
 PART_MAX = 64 * 1024  # bytes of a watch that are made before the client has taken those before
 INCLUDE = ("", "Metadata", "Object", "None")
 # Keys of Item.raw: JSON without kind and apiVersion, the protobuf message (which has none).
@@ -405,11 +406,34 @@ def bookmark(resource: Resource, names: Names, revision: Revision) -> Obj:
     return {**obj, "metadata": {**metadata, "creationTimestamp": None}}
 
 
+class SharedEvents:
+    """The bytes of the newest events, which the watches of one front share in each form."""
+
+    def __init__(self) -> None:
+        # The item as well, so that its number stays its own.
+        self._kept: dict[tuple[int, str, Resource, str], tuple[Item, bytes]] = {}
+        self._size = 0
+
+    def find(self, event: WatchEvent, item: Item, view: View, make: Callable[[Item], bytes]) -> bytes:
+        """The bytes of an event, made for the first watch that asks."""
+        key = id(item), event.type, view.resource, view.form.media
+        found = self._kept.get(key)
+        if found is not None:
+            return found[1]
+        data = make(item)
+        self._kept[key] = item, data
+        self._size += len(data)
+        while len(self._kept) > SHARED_MAX or (self._size > SHARED_BYTES and len(self._kept) > 1):
+            self._size -= len(self._kept.pop(next(iter(self._kept)))[1])
+        return data
+
+
 class EventWriter:
     """The events of one watch, as lines of JSON or frames of protobuf."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, shared: SharedEvents) -> None:
         self._view = view
+        self._shared = shared
         self._first = True
         self._binary = view.form.media == view.names.media_protobuf
 
@@ -422,30 +446,33 @@ class EventWriter:
         """The events in parts of limited size, and the remainder of the last event of each: a
         backlog may be long.
         """
-        part = bytearray()
+        kind, view = self._view.form.kind, self._view
+        if kind == PARTIAL_LIST:
+            return  # Quirk: upstream cannot convert an event to a list and drops it
+        if kind:
+            view = replace(view, now_us=now_us)
+        part, size = [], 0
         for event in events:
-            part += self.write((event,), now_us)
-            if len(part) > part_max:
-                yield bytes(part)
-                part.clear()
+            data = self._event(event, self._converted(view, event)) if kind else self._plain(event)
+            part.append(data)
+            size += len(data)
+            if size > part_max:
+                yield b"".join(part)
+                part, size = [], 0
         if part:
-            yield bytes(part)
-
-    def write(self, events: Sequence[WatchEvent], now_us: int) -> bytes:
-        """The bytes of some events."""
-        if self._view.form.kind == PARTIAL_LIST:
-            return b""  # Quirk: upstream cannot convert an event to a list and drops it
-        if not self._view.form.kind:
-            return b"".join([self._plain(event) for event in events])
-        view = View(self._view.names, self._view.resource, self._view.form, now_us, self._view.include)
-        return b"".join([self._event(event, self._converted(view, event)) for event in events])
+            yield b"".join(part)
 
     def _plain(self, event: WatchEvent) -> bytes:
         if event.item is None:
             return self._event(event, self._bodyless(event))
-        if self._binary:
-            return protobuf_encode.frame(event.type, _item_body(self._view, event.item))
-        return self._line(event, object_bytes(self._view.resource, event.item))
+        make = partial_of(self._frame if self._binary else self._text, event)
+        return self._shared.find(event, event.item, self._view, make)
+
+    def _frame(self, event: WatchEvent, item: Item) -> bytes:
+        return protobuf_encode.frame(event.type, _item_body(self._view, item))
+
+    def _text(self, event: WatchEvent, item: Item) -> bytes:
+        return self._line(event, object_bytes(self._view.resource, item))
 
     def _event(self, event: WatchEvent, value: Any) -> bytes:
         if self._binary:
