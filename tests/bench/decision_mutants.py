@@ -34,6 +34,7 @@ DECISIONS = (
     "actors/controllers/persistentvolume_binder/provision.py",
     "actors/controllers/persistentvolume_binder/reclaim.py",
     "actors/controllers/endpointslice/topology_hints.py",
+    "actors/controllers/nodelifecycle/examine.py",
     "actors/controllers/nodelifecycle/zones.py",
     "actors/controllers/disruption.py",
     "actors/controllers/podgc.py",

@@ -23,36 +23,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import assert_never
 
 from actors.controllers.nodelifecycle.decide import (
     NO_EXECUTE,
     Health,
     PassCost,
     Turns,
-    has_taint,
     last_verdict,
-    next_health_try,
     observe,
     only_reported,
-    opposite_taint,
     same,
-    silent_status,
-    taint_for,
+)
+from actors.controllers.nodelifecycle.examine import (
+    Action,
+    Answer,
+    Attribute,
+    Count,
+    MarkPods,
+    Queue,
+    Seen,
+    Steps,
+    Swap,
+    Unqueue,
+    WriteSilence,
+    examine,
+    mark_reachable,
+    node_event,
 )
 from actors.controllers.nodelifecycle.renewals import NodeRenewal, Renewals
 from actors.controllers.nodelifecycle.writes import NodeTaints, PodMarks, TaintWriter
 from actors.controllers.nodelifecycle.zones import Zones
 from actors.controllers.shared.shell import NODE_INDEX, Env, index_by_node, run_workers
+from actors.controllers.shared.steps import Event, Get, Sleep, carry_out
 from actors.controllers.taint_manager.loop import TaintManager
 from sim.api.objects import condition_of
-from sim.api.types import Obj
+from sim.api.types import Obj, Reply
 from sim.client import Heartbeats
 from sim.kernel.causes import caused_by
-from sim.units import format_time, parse_time
-
-if TYPE_CHECKING:
-    from actors.controllers.nodelifecycle.zones import Zone
 
 CLIENT = "node-controller"
 COMPONENT = "node-controller"
@@ -325,7 +333,15 @@ class NodeLifecycle:
             health.observe_renewal(renewed, now_us)
         silent = now_us - health.probe_us > self._options.node_monitor_grace_period_us
         if node is not None and (silent or not well):
-            await self._update_node(health, node, renewed)
+            seen = Seen(
+                self._env.names,
+                self._options.node_monitor_grace_period_us,
+                self._options.node_startup_grace_period_us,
+                self._pod_marks.owed,
+                now_us,
+                self._ctx.wall_us() + self._owed_us,
+            )
+            await carry_out(examine(health, node, renewed, seen), self._do)
             self._leases.pull()
         self._renewals.set_deadline(health)
         if not health.lease_only or health.renewed is None:
@@ -344,7 +360,7 @@ class NodeLifecycle:
             name = node["metadata"]["name"]
             with caused_by(kernel, self._agenda.membership_causes.get(name, 0)):
                 text = f"Node {name} event: Registered Node {name} in Controller"
-                self._node_event(node, "RegisteredNode", text)
+                await self._do(node_event(node, "RegisteredNode", text))
             self._health[name] = health = self._new_health(name)
             self._renewals.holders[health.lease_key] = health
             health.node = node
@@ -356,7 +372,7 @@ class NodeLifecycle:
             if health.node is not None:
                 text = f"Node {health.name} event: Removing Node {health.name} from Controller"
                 with caused_by(kernel, self._agenda.membership_causes.get(health.name, 0)):
-                    self._node_event(health.node, "RemovingNode", text)
+                    await self._do(node_event(health.node, "RemovingNode", text))
         self._agenda.membership_causes = {}
         if added or gone:
             self._renewals.invalidate_rows()
@@ -376,111 +392,56 @@ class NodeLifecycle:
         namespace = self._env.names.lease_namespace
         return Health(name, self._client.scheme.key("leases", namespace, name))
 
-    async def _update_node(self, health: Health, node: Obj, renewed: int | None) -> None:
-        """Update the health of one node, its taints and its pods."""
-        health.lease_only = False
-        outcome = await self._update_health(health, node, renewed)
-        if outcome is None:
-            self._zones.leave_out(health)  # not counted in this pass
-            return
-        live, observed = outcome
-        ready = condition_of(live, "Ready")
-        zone = self._zones.count(health, live, ready is not None and ready["status"] == "True")
-        if ready is None:
-            return
+    async def _do(self, action: Action) -> Answer:
+        """Do what a step says; before a request, sleep for the work since the last one."""
+        ctx, client, zones = self._ctx, self._client, self._zones
+        reply, done = Reply(code=200), True
+        match action:
+            case WriteSilence(health, node, silent_us):
+                await self._sleep_owed()
+                why = {"silent_us": silent_us, "lease": health.lease_revision}
+                silence = ctx.silence(health.name, health.probe_us)  # the active fault, if any
+                health.verdict = ctx.decided("unheard", f"nodes/{health.name}", why, silence)
+                reply = await client.update("nodes", node, subresource="status")
+            case Count(health, None):
+                zones.leave_out(health)
+            case Count(health, node, ready):
+                assert node is not None
+                zones.count(health, node, ready)
+            case Attribute(health, status):
+                self._attribute(health, status)
+            case Swap(node, add, remove):
+                await self._sleep_owed()
+                pairs = ([(key, NO_EXECUTE) for key in keys] for keys in (add, remove))
+                done = await self._writer.swap(node, *pairs)
+            case Queue(node, again):
+                zones.queue(node, requeue=again)
+            case Unqueue(node):
+                zones.unqueue(node)
+            case MarkPods(name):
+                await self._sleep_owed()
+                done = await self._pod_marks.mark(self._pods_of(name))
+            case Event(obj, kind, reason, message):
+                self._recorder.event(obj, kind, reason, message)
+            case Get(resource, namespace, name):
+                reply = await client.get(resource, namespace, name)
+            case Sleep(us):
+                await ctx.sleep_us(us)
+            case _:
+                assert_never(action)
+        return Answer(reply, done, ctx.now_us() + self._owed_us, ctx.wall_us() + self._owed_us)
+
+    def _attribute(self, health: Health, status: str) -> None:
+        """Let what follows have the cause of the node's Ready status."""
         found = self._agenda.list_causes.pop(health.name, 0)
-        if ready["status"] != "True" and not health.verdict:  # found so by a new leader
-            is_silent = ready["status"] == "Unknown"
-            silence = self._ctx.silence(health.name, self._ctx.now_us()) if is_silent else 0
+        if status != "True" and not health.verdict:  # found so by a new leader
+            silence = self._ctx.silence(health.name, self._ctx.now_us()) if status == "Unknown" else 0
             health.verdict = silence or found
         self._ctx.kernel.follow(health.verdict or found or self._ctx.kernel.cause)
-        await self._set_eviction(live, observed, zone)
-        if ready["status"] != "True" and observed == "True":
-            name = health.name
-            self._node_event(live, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
-            self._pod_marks.owed[name] = None
-        if health.name in self._pod_marks.owed and (ready["status"] != "True" or observed != "True"):
-            await self._sleep_owed()
-            if not await self._pod_marks.mark(self._pods_of(health.name)):
-                return
-        self._pod_marks.owed.pop(health.name, None)
-        health.node, health.heartbeat_node = node, None
-        health.lease_only = observed == ready["status"] == "True" and not self._taint_keys(node)
-
-    def _taint_keys(self, node: Obj) -> list[tuple[str, str]]:
-        """The NoExecute taints of this controller that a node has."""
-        names = self._env.names
-        ours = ((names.taint_unreachable, NO_EXECUTE), (names.taint_not_ready, NO_EXECUTE))
-        return [pair for pair in ours if has_taint(node, *pair)]
-
-    async def _update_health(self, health: Health, node: Obj, renewed: int | None) -> tuple[Obj, str] | None:
-        """Update a node's health and write Unknown conditions if the node is silent.
-
-        Returns (node after the write, Ready status before it), or None if the writes failed, so
-        that the rest of the pass skips the node.
-        """
-        failed_us, last = -1, False
-        agent = self._env.names.node_agent.capitalize()
-        while True:
-            now_us = self._ctx.now_us() + self._owed_us
-            ready = condition_of(node, "Ready")
-            created_us = now_us if ready is not None else now_us - self._age_us(node)
-            observe(health, ready, renewed, now_us, created_us)
-            options = self._options
-            grace_us = options.node_monitor_grace_period_us
-            if ready is None:
-                grace_us = options.node_startup_grace_period_us
-            observed = "Unknown" if ready is None else ready["status"]
-            if now_us - health.probe_us <= grace_us:
-                return node, observed
-            silent = silent_status(node, format_time(self._ctx.wall_us() + self._owed_us), agent)
-            changed = condition_of(silent, "Ready")
-            if changed is ready:  # the status was Unknown before
-                return silent, observed
-            await self._sleep_owed()
-            self._decide_silence(health, now_us)
-            reply = await self._client.update("nodes", silent, subresource="status")
-            if reply.ok:
-                health.ready, health.renewed = changed, renewed
-                return silent, observed
-            again = await self._client.get("nodes", "", health.name)
-            if not again.ok or last:
-                return None
-            node, now_us = again.obj, self._ctx.now_us()
-            failed_us = now_us if failed_us < 0 else failed_us
-            at_us, last = next_health_try(failed_us, now_us)
-            await self._ctx.sleep_us(at_us - now_us)
-
-    def _decide_silence(self, health: Health, now_us: int) -> None:
-        """Record the decision that a node is silent, with the active fault as its cause, if any."""
-        why = {"silent_us": now_us - health.probe_us, "lease": health.lease_revision}
-        silence = self._ctx.silence(health.name, health.probe_us)
-        health.verdict = self._ctx.decided("unheard", f"nodes/{health.name}", why, silence)
-
-    def _age_us(self, node: Obj) -> int:
-        return self._ctx.wall_us() + self._owed_us - parse_time(node["metadata"]["creationTimestamp"])
-
-    async def _set_eviction(self, node: Obj, observed: str, zone: Zone) -> None:
-        """Queue, swap or remove the NoExecute taint by the Ready status before this pass's write."""
-        taint = taint_for(observed, self._env.names)
-        if taint is None:
-            if observed == "True":
-                await self._mark_reachable(node)
-            return
-        opposite = opposite_taint(taint, self._env.names)
-        if has_taint(node, opposite, NO_EXECUTE):
-            await self._sleep_owed()
-            await self._writer.swap(node, [(taint, NO_EXECUTE)], [(opposite, NO_EXECUTE)])
-            return
-        self._zones.queue(zone, node, requeue=not has_taint(node, taint, NO_EXECUTE))
 
     async def _mark_reachable(self, node: Obj) -> None:
-        """Remove both NoExecute taints and take the node out of its queue."""
-        for pair in self._taint_keys(node):
-            await self._sleep_owed()
-            if not await self._writer.remove(node, [pair]):
-                return
-        self._zones.unqueue(node)
+        steps: Steps[None] = mark_reachable(node, self._env.names)
+        await carry_out(steps, self._do)
 
     async def _handle_disruption(self, nodes: Mapping[str, Obj]) -> None:
         """Set states and rates of the zones by the counts of this pass."""
@@ -492,11 +453,6 @@ class NodeLifecycle:
         if decision.fresh:
             self._renewals.reset_probe_times(self._ctx.now_us())
         self._zones.settle(decision, self._order_of_passes)
-
-    def _node_event(self, node: Obj, reason: str, message: str) -> None:
-        meta = node["metadata"]
-        ref = {"apiVersion": "v1", "kind": "Node", "name": meta["name"], "uid": meta["uid"]}
-        self._recorder.event(ref, "Normal", reason, message)
 
 
 def _ready(node: Obj) -> str:

@@ -275,12 +275,12 @@ class Zones:
             zone = self._zones[key] = Zone(TaintQueue(self._options.node_eviction_rate))
         return zone
 
-    def count(self, health: Health, node: Obj, ready: bool) -> Zone:
-        """Count a node in its zone, unless its label exempts it; returns the zone."""
+    def count(self, health: Health, node: Obj, ready: bool) -> None:
+        """Count a node in its zone, unless its label exempts it."""
         key = self._key(node)
         exempt = self._names.label_node_exclude_disruption in (node["metadata"].get("labels") or {})
         self._count(health, key, None if exempt else ready)
-        return self._of(key)
+        self._of(key)  # known from now on, even if the node is exempt
 
     def leave_out(self, health: Health) -> None:
         """Take a node out of the counts."""
@@ -331,12 +331,12 @@ class Zones:
 
     # --- tainting ---------------------------------------------------------------------------------
 
-    def queue(self, zone: Zone, node: Obj, *, requeue: bool) -> None:
+    def queue(self, node: Obj, *, requeue: bool) -> None:
         """Queue a node for its taint.
 
         requeue: True to queue it even if it was taken from the queue before
         """
-        name = node["metadata"]["name"]
+        name, zone = node["metadata"]["name"], self._of(self._key(node))
         if requeue:
             zone.queue.remove(name)
         if zone.queue.add(name):

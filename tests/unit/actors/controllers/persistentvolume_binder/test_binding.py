@@ -224,6 +224,14 @@ def test_operation_ends_if_the_volume_is_bound_again() -> None:
         assert drive(steps, live(again)) == ([Get("persistentvolumes", "", "v")], None)
 
 
+def test_volume_that_is_being_deleted_is_touched_only_to_take_its_finalizer() -> None:
+    gone = volume(phase="Released", claimRef=REFERENCE, hostPath={"path": "/tmp/x"})
+    gone["metadata"] |= {"deletionTimestamp": "t", "finalizers": [N.finalizer_volume_data]}
+    assert [type(action) for action in drive(delete(gone, seen(gone)), live(gone))[0]] == [Get]
+    actions, _ = drive(delete(gone, seen(gone, honors=True)), live(gone))
+    assert [type(action) for action in actions] == [Get, Get, Update, Delete]
+
+
 def test_recycling_waits_for_its_pod_and_unbinds_the_volume() -> None:
     gone = volume(phase="Released", claimRef=REFERENCE, hostPath={"path": "/tmp/x"})
     ended = Reply(200, item=Item("k", {"status": {"phase": "Succeeded"}}, 1, 1))
