@@ -147,3 +147,15 @@ def test_a_budget_is_violated_by_the_pods_that_it_selects_beyond_what_it_allows(
     for _ in range(2):
         world.put("n")
     assert world.place([budget], cpu="2", priority=9).candidate.violations == violations
+
+
+def test_one_terminating_pod_of_several_makes_its_preemptor_wait():
+    world = World()
+    world.node("a", cpu="4")
+    world.put("a", cpu="2")
+    going = world.pod(cpu="2", nodeName="a")
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    world.cluster.set_pod(world.cluster.templates.info(going))
+    assert world.place(cpu="3", priority=9, nominated="a").message.endswith(
+        "preemption: not eligible due to a terminating pod on the nominated node."
+    )

@@ -115,6 +115,7 @@ def test_a_quota_covers_what_it_has_amounts_for() -> None:
     assert not covers(quota({"configmaps": "1"}), PODS, pod(), N)
     assert not covers(quota({"pods": "1"}, scopes=["BestEffort"]), PODS, pod(), N)
     assert not covers({}, PODS, pod(), N)
+    assert covers({"status": {"hard": {"pods": "1"}}}, PODS, pod(), N)
     assert not covers({"status": {"hard": None}}, PODS, pod(), N)
 
 

@@ -29,6 +29,13 @@ READY = {"subsets": [{"addresses": [{"ip": "1"}], "ports": [{"name": "https"}]}]
             "ServicePortError",
             'service/s in "ns" is not listening on port 443',
         ),
+        ({"spec": {}}, READY, "ServicePortError", 'service/s in "ns" is not listening on port 443'),
+        (
+            SERVICE,
+            {},
+            "MissingEndpoints",
+            'endpoints for service/s in "ns" have no addresses with port name "https"',
+        ),
         (SERVICE, None, "EndpointsNotFound", 'cannot find endpoints for service/s in "ns"'),
         (
             SERVICE,

@@ -11,6 +11,7 @@ from sim.api.fairness.classification import (
     Plan,
     Queuing,
     Work,
+    _is_covered,
     deal,
     flow_hash,
     list_work,
@@ -254,3 +255,14 @@ def test_more_seats_let_more_start_and_fewer_take_none_away() -> None:
     assert len(started(queues)) == 2
     queues.configure(1, None)
     assert queues.in_use == 3 and queues.waiting
+
+
+def test_rule_about_resources_covers_its_verbs_groups_and_scope_alone() -> None:
+    rule = {"verbs": ["get"], "apiGroups": ["apps"], "resources": ["deployments"], "namespaces": ["a"]}
+    asked = Asked(NODE, "get", "apps", "deployments", "a")
+    assert _is_covered(rule, asked)
+    others = {"verb": "list", "group": "", "resource": "pods", "namespace": "b"}
+    for field, value in others.items():
+        assert not _is_covered(rule, asked._replace(**{field: value})), field
+    assert not _is_covered(rule, asked._replace(namespace=""))
+    assert _is_covered({**rule, "clusterScope": True}, asked._replace(namespace=""))

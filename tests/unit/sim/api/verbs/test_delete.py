@@ -48,3 +48,14 @@ def test_namespace_compares_preconditions_in_words_of_its_own(api: Api) -> None:
         assert f"Precondition failed: {word} in precondition: another" in refused.message
     same = {"preconditions": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}}
     assert api.ask("DELETE", "/api/v1/namespaces/n", same).ok
+
+
+@pytest.mark.parametrize(
+    ("orphan", "finalizers"), [(True, ["x.io/hold", "orphan"]), (False, ["x.io/hold"]), (None, ["x.io/hold"])]
+)
+def test_old_option_chooses_the_propagation(api: Api, orphan: bool | None, finalizers: list[str]) -> None:
+    body = {"metadata": {"name": "a", "finalizers": ["x.io/hold"]}}
+    assert api.ask("POST", MAPS, body).ok
+    options = {} if orphan is None else {"orphanDependents": orphan}
+    assert api.ask("DELETE", f"{MAPS}/a", options).ok
+    assert api.ask("GET", f"{MAPS}/a").obj["metadata"]["finalizers"] == finalizers
