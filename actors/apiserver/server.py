@@ -228,7 +228,7 @@ class ApiServer:
             caches=caches,
             cache_life=CacheLife(ctx, caches, self._begin),
             handlers=Handlers(self.authorizer, registry, store, caches, self.webhooks.consult),
-            fast=FastState(caches, paths, templates),
+            fast=FastState(ctx, caches, paths, templates),
             seats=Seats(self, caches, store) if options.seats else None,
             audit=auditor_of(ctx, sees, options, self.around, self.address),
             goaway=Goaway(ctx, options.goaway_chance) if options.goaway_chance else None,

@@ -15,6 +15,7 @@ from actors.apiserver.fast.write_templates import WriteTemplates
 from actors.apiserver.ports import Server
 from sim.api.store import Item
 from sim.api.types import Request
+from sim.kernel import Context
 
 
 class FastState(NamedTuple):
@@ -23,6 +24,7 @@ class FastState(NamedTuple):
     templates: the write templates, None if they are switched off
     """
 
+    ctx: Context
     caches: Caches
     lease_paths: LeasePaths
     templates: WriteTemplates | None

@@ -34,8 +34,7 @@ def offer_coalesced_path(
     serve
     them now.
     """
-    ctx = server.ctx
-    if ctx is None or ctx.state is not State.RUNNING or not server.prompt:
+    if fast.ctx.state is not State.RUNNING or not server.prompt:
         return None
     resource = server.scheme.find(request.group, request.version, request.resource)
     if resource is None or not _allowed(server, request, resource.rule):
@@ -162,10 +161,9 @@ class NodeCallPath(CallPath):
 
     def _commit(self, held: Item, obj: Obj) -> tuple[Item, int] | None:
         server = self.server
-        assert server.ctx is not None
         storage = server.storage
         storage.writer = self._asked.user.name, "patch status"
-        record = self._record(held, server.ctx.wall_us() // SECOND)
+        record = self._record(held, self._fast.ctx.wall_us() // SECOND)
         done = storage.store.beat(held, obj, record, server.kernel.cause)
         if done is None:
             self._last = None

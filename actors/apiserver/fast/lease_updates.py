@@ -25,7 +25,7 @@ from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request
 from sim.api.watch.columnar_renewals import Beater
 from sim.api.watch.lease_renewals import Line, Renewal
-from sim.kernel import State
+from sim.kernel import Context, State
 from sim.units import SECOND, Virtual, format_micro_time, parse_time
 
 RENEWAL = ("spec", "renewTime")
@@ -45,10 +45,11 @@ def offer_lease_path(
     if (request.resource, request.subresource, *path) not in LEASE_FIELDS or request.options:
         return None
     resource = server.scheme.find(request.group, request.version, request.resource)
-    if resource is None or resource.custom or server.ctx is None:
+    ctx = server.ctx
+    if resource is None or resource.custom or ctx is None:
         return None
     key = server.scheme.key(resource, request.namespace, request.name)
-    lease_paths[key] = lease_path = LeasePath(server, request, resource, path, key)
+    lease_paths[key] = lease_path = LeasePath(server, ctx, request, resource, path, key)
     if len(lease_paths) == CROWD:
         server.storage.crowd(resource.prefix)
     return lease_path
@@ -88,14 +89,21 @@ class LeasePath:
     """
 
     __slots__ = (
-        "_joined", "_kernel", "_key", "_path", "_request", "_resource", "_storage", "_writer", "ahead_us", "last", "line",
+        "_ctx", "_joined", "_kernel", "_key", "_path", "_request", "_resource", "_storage", "_writer", "ahead_us", "last", "line",
         "server",
     )  # fmt: skip
 
     def __init__(
-        self, server: Server, request: Request, resource: Resource, path: tuple[str, ...], key: str
+        self,
+        server: Server,
+        ctx: Context,
+        request: Request,
+        resource: Resource,
+        path: tuple[str, ...],
+        key: str,
     ) -> None:
         self.server = server
+        self._ctx = ctx
         self._kernel, self._storage = server.kernel, server.storage
         self._request = request
         self._resource = resource
@@ -154,8 +162,8 @@ class LeasePath:
     def write(self, value: int) -> Item | None:
         """Write a new time, in microseconds since 1970."""
         server = self.server
-        ctx, request = server.ctx, self._request
-        if ctx is None or ctx.state is not State.RUNNING or server.busy or not server.prompt:
+        ctx, request = self._ctx, self._request
+        if ctx.state is not State.RUNNING or server.busy or not server.prompt:
             return None
         if server.authorizer.refusal(request) is not None:
             return None
@@ -177,8 +185,8 @@ class LeasePath:
         The server is not bounded (`find_lease_path` checks that), so it is not busy either.
         """
         server, mine = self.server, self._request
-        ctx, item = server.ctx, self.last
-        if ctx is None or ctx.state is not State.RUNNING or not server.prompt or item is None:
+        ctx, item = self._ctx, self.last
+        if ctx.state is not State.RUNNING or not server.prompt or item is None:
             return False
         if request.user != mine.user or request.manager != mine.manager or ctx.clock.drift_ppm:
             return False
@@ -243,8 +251,7 @@ class LeasePath:
         serial: passed on to the store's `renew`
         """
         self._leave()
-        item, line, ctx = self.last, self.line, self.server.ctx
-        assert ctx is not None  # the callers have checked that the server runs
+        item, line = self.last, self.line
         if item is None:
             return None
         if line is None or not isinstance(item, Renewal):
@@ -256,7 +263,7 @@ class LeasePath:
             return None
         kernel, storage = self._kernel, self._storage
         cause, storage.writer = kernel.cause, self._writer
-        time_s = ctx.wall_us() // SECOND
+        time_s = self._ctx.wall_us() // SECOND
         new = storage.store.renew(line, item, value, time_s, kernel.now_us, cause, serial=serial)
         if new is not None:
             kernel.follow(cause)
