@@ -4,9 +4,3 @@ A replica has no state that its storage does not have, besides watch caches and 
 crash loses nothing that was answered. A request passes authorization, limits and seats here, and
 its verb (`sim.api.verbs`) says what it does.
 """
-
-from actors.apiserver.options import ApiServerOptions
-from actors.apiserver.ports import Authorizer
-from actors.apiserver.server import ApiServer
-
-__all__ = ["ApiServer", "ApiServerOptions", "Authorizer"]

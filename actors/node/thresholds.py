@@ -1,4 +1,4 @@
-"""Thresholds of evictions as amounts.  Pure.
+"""Thresholds of evictions, and what a node keeps from its pods, as amounts.  Pure.
 
 Mirrors  pkg/kubelet/eviction/api/types.go: GetThresholdQuantity (v1.25).
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import struct
 
-from sim.units import quantity_nano
+from sim.options.node.agent import NodeAgentOptions
+from sim.units import NANO, quantity_nano
 
 
 def threshold_value(threshold: str, capacity: str) -> int:
@@ -19,3 +20,15 @@ def threshold_value(threshold: str, capacity: str) -> int:
         return quantity_nano(threshold) // 1_000_000_000
     share = struct.unpack("f", struct.pack("f", float(threshold[:-1]) / 100))[0]
     return int(quantity_nano(capacity) // 1_000_000_000 * share)
+
+
+def reserved_nano(resource: str, capacity: str, options: NodeAgentOptions) -> int:
+    """How much of a resource is kept from pods."""
+    held = [options.orch_reserved.get(resource, "0"), options.system_reserved.get(resource, "0")]
+    if resource == "cpu" and options.reserved_cpus:
+        held = [str(len(options.reserved_cpus))]
+    nano = sum(map(quantity_nano, held))
+    signal = {"memory": "memory.available", "ephemeral-storage": "nodefs.available"}.get(resource)
+    if signal and not options.experimental_allocatable_ignore_eviction:
+        nano += threshold_value(options.eviction_hard.get(signal, "0"), capacity) * NANO
+    return nano

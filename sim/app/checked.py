@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sim.app.options import check_options
-from sim.app.run import expectations_of
+from sim.app.possible import expectations_of
 from sim.check import matter_mistakes
 from sim.errors import InputError, Problems
 from sim.ident import NAMES

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 import trio
 
-from actors.apiserver import ApiServer
 from actors.apiserver.authorization import Authorization
 from actors.apiserver.outside_time import ask
+from actors.apiserver.server import ApiServer
 from actors.node.agent import node_agent_main
 from actors.node.clients import NodeClients
 from actors.node.node import Node

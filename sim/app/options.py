@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from actors.apiserver import ApiServerOptions
-from actors.apiserver.options import UNCACHED
-from actors.controllers.table import LOOPS
-from actors.node.heartbeat.node_status import reserved_nano
+from actors.apiserver.options import UNCACHED, ApiServerOptions
+from actors.node.thresholds import reserved_nano
 from sim.api.admission.chain import check_plugins
 from sim.api.admission.configuration import Configuration, read_configuration
 from sim.api.admission.plugins.node_restriction import agent_may_set
@@ -25,7 +23,6 @@ from sim.api.scheme.runtime_config import turned_off
 from sim.api.scheme.scheme import Scheme
 from sim.api.validation.metadata import labels
 from sim.app.audit.settings import read_settings
-from sim.app.receivers import read_receiver
 from sim.dataclass import dataclass
 from sim.errors import InputError, Problems, suggestion
 from sim.files import read_text
@@ -43,7 +40,9 @@ from sim.options.node.agent import NodeAgentOptions, parse_node_agent
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, NodePlan
 from sim.units import NANO, SECOND, format_quantity_nano, quantity_nano, quantity_style
-from sim.wire.outside.calls import Receiver
+
+if TYPE_CHECKING:
+    from sim.wire.outside.calls import Receiver
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +216,12 @@ def _check_controllers(options: ControllerManagerOptions, place: str) -> None:
     may be switched off.
     """
     for entry in options.controllers:
-        if entry != "*" and not entry.startswith("-") and entry not in LOOPS:
-            raise InputError(f"there is no controller {entry} here", place, f"there are: {', '.join(LOOPS)}")
+        if entry != "*" and not entry.startswith("-"):
+            from actors.controllers.table import LOOPS  # which imports all controllers
+
+            if entry not in LOOPS:
+                known = f"there are: {', '.join(LOOPS)}"
+                raise InputError(f"there is no controller {entry} here", place, known)
         lacks = options.lacks(entry)
         if lacks is not None:
             name, value = lacks
@@ -327,7 +330,12 @@ def read_receivers(options: ClusterOptions) -> dict[str, Receiver]:
         paths[AUTHORIZATION] = server.authorization_webhook.kubeconfig
     if server.audit is not None and server.audit.webhook.batching.mode != BATCH:
         paths[AUDIT_WEBHOOK] = server.audit.webhook.config
-    return {name: read_receiver(Path(path)) for name, path in paths.items() if path}
+    given = {name: Path(path) for name, path in paths.items() if path}
+    if not given:
+        return {}
+    from sim.app.receivers import read_receiver  # which needs sockets
+
+    return {name: read_receiver(path) for name, path in given.items()}
 
 
 def api_server_options(

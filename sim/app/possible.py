@@ -15,9 +15,9 @@ from functools import cached_property
 from typing import Any
 
 from sim.api.scheme.scheme import Scheme
-from sim.check import Condition, Matter, misplaced, texts_of
+from sim.check import Condition, Expectation, Matter, Mistakes, build, misplaced, parse_matter, texts_of
 from sim.dataclass import dataclass
-from sim.errors import suggestion
+from sim.errors import InputError, Problems, suggestion
 from sim.ident import NAMES
 from sim.scenario.actions.apply import ApplyObjects
 from sim.scenario.actions.load import Generate
@@ -135,3 +135,35 @@ def _none_of(patterns: Sequence[str], names: Collection[str], says: str) -> str:
             remedy = suggestion(pattern, names) or (f"there are {there}" if names else "")
             return says.format(pattern) + (f" ({remedy})" if remedy else "")
     return ""
+
+
+def expectations_of(plan: Plan, alone: bool = True, whole: bool = True) -> list[Expectation]:
+    """The expectations of a plan, parsed.  Raises InputError with every error and its place.
+
+    alone: True if only the scenario makes objects
+    whole: False if parts of the scenario have errors and are not in the plan
+    """
+    names, possible = NAMES[plan.cluster.naming], Possible(plan, alone)
+    problems = Problems()
+
+    def check(matters: Sequence[Condition | Matter], place: str) -> None:
+        for matter in matters if whole else ():
+            if problem := possible.problem(matter):
+                problems.add(InputError(problem, place))
+
+    for step in plan.steps:
+        if step.start.condition is not None:
+            try:
+                check([parse_matter(step.start.condition, names)], step.place)
+            except ValueError as error:
+                problems.add(InputError(str(error), step.place))
+    built = []
+    for planned in plan.expectations:
+        try:
+            built.append(build(planned.expectation, names))
+            check(built[-1].matters(), planned.place)
+        except Mistakes as error:
+            for mistake in error.found:
+                problems.add(InputError(mistake, planned.place))
+    problems.report()
+    return built

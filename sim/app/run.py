@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -14,12 +14,11 @@ import trio
 from sim.app.audit.outputs import refuse_webhook
 from sim.app.cluster import Cluster
 from sim.app.director import Director
-from sim.app.possible import Possible, zones_of
+from sim.app.possible import expectations_of, zones_of
 from sim.app.process.garbage import no_collection
-from sim.check import Checker, Condition, Expectation, Matter, Mistakes, Verdict, World, build, parse_matter
+from sim.check import Checker, Verdict, World
 from sim.check.availability import AvailablePods
 from sim.dataclass import dataclass
-from sim.errors import InputError, Problems
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, Comparison, Operation, Trace
 from sim.kernel.fast import FastPaths
@@ -140,38 +139,6 @@ class Result:
 
 def _seconds(us: int | None) -> float | None:
     return None if us is None else us / 1e6
-
-
-def expectations_of(plan: Plan, alone: bool = True, whole: bool = True) -> list[Expectation]:
-    """The expectations of a plan, parsed.  Raises InputError with every error and its place.
-
-    alone: True if only the scenario makes objects
-    whole: False if parts of the scenario have errors and are not in the plan
-    """
-    names, possible = NAMES[plan.cluster.naming], Possible(plan, alone)
-    problems = Problems()
-
-    def check(matters: Sequence[Condition | Matter], place: str) -> None:
-        for matter in matters if whole else ():
-            if problem := possible.problem(matter):
-                problems.add(InputError(problem, place))
-
-    for step in plan.steps:
-        if step.start.condition is not None:
-            try:
-                check([parse_matter(step.start.condition, names)], step.place)
-            except ValueError as error:
-                problems.add(InputError(str(error), step.place))
-    built = []
-    for planned in plan.expectations:
-        try:
-            built.append(build(planned.expectation, names))
-            check(built[-1].matters(), planned.place)
-        except Mistakes as error:
-            for mistake in error.found:
-                problems.add(InputError(mistake, planned.place))
-    problems.report()
-    return built
 
 
 def applied_us(plan: Plan) -> Virtual:

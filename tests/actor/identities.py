@@ -21,9 +21,10 @@ from sim.app.serving.front import make_front
 from sim.app.serving.identities import Files
 from sim.ident import NAMES
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
+from sim.wire.authority import Authority
 from sim.wire.http.app import Application
 from sim.wire.http.fronts.server import serve
-from sim.wire.tls import Authority, Pair, server_context
+from sim.wire.tls import Pair, server_context
 
 N = NAMES["kubernetes"]
 ROOT = {"root": UserInfo("admin", (N.group_masters,))}

@@ -34,12 +34,13 @@ from sim.kernel import NEVER_US, Operation
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from sim.wire.accepting import first_of
+from sim.wire.authority import Authority
 from sim.wire.exchange import BODY_MAX, OPENED, PEER
 from sim.wire.http.app import Application
 from sim.wire.http.chain.front import Front
 from sim.wire.http.forms.protobuf import decode
 from sim.wire.http.fronts.server import serve
-from sim.wire.tls import Authority, server_context
+from sim.wire.tls import server_context
 from tests.actor.fronts import CHOSEN
 
 N = NAMES["kubernetes"]

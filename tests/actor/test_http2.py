@@ -21,9 +21,10 @@ from msgspec.structs import replace
 
 from sim.api.types import Reply
 from sim.app.cluster import Cluster
+from sim.wire.authority import Authority
 from sim.wire.exchange import BODY_MAX
 from sim.wire.http.fronts import http2
-from sim.wire.tls import Authority, server_context
+from sim.wire.tls import server_context
 from tests.actor.test_http import MAPS, config_map, served
 
 HEADS = [(":scheme", "https"), (":authority", "x"), ("authorization", "Bearer root")]

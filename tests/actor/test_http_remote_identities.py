@@ -14,8 +14,9 @@ import trio
 import yaml
 
 from sim.api.auth.keys import public_key_set
+from sim.wire.authority import Authority
 from sim.wire.http.fronts.server import serve
-from sim.wire.tls import Authority, server_context
+from sim.wire.tls import server_context
 from tests.actor.identities import certificates, key, world
 
 Page = Callable[[str, bytes], tuple[int, Any]]

@@ -23,7 +23,8 @@ from sim.ident import NAMES
 from sim.kernel import NEVER_US
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, Plan
 from sim.units import parse_time
-from sim.wire.tls import Authority, server_context
+from sim.wire.authority import Authority
+from sim.wire.tls import server_context
 from tests.actor.test_http import MAPS, asked, config_map, served
 from tests.actor.test_http_custom import BASE, GROUP, defined, passed, widget
 

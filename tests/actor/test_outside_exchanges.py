@@ -20,11 +20,12 @@ from sim.app.receivers import Receiver
 from sim.app.serving.remote import TIMEOUT_S, Issuer, Remote, Webhook
 from sim.kernel import OutsideAnswer, OutsideRequest
 from sim.kernel.outside import DEADLINE_EXCEEDED
+from sim.wire.authority import Authority
 from sim.wire.outside.calls import IDLE_S, Exchanger
 from sim.wire.outside.connections import UNREADABLE_ROOTS
 from sim.wire.outside.passages import open_passage
 from sim.wire.patience import TICK_S
-from sim.wire.tls import Authority, Pair, client_context, server_context
+from sim.wire.tls import Pair, client_context, server_context
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nSet-Cookie: a=b\r\n\r\n"
 Answer = Callable[[trio.abc.Stream, bytes], Awaitable[None]]

@@ -46,10 +46,11 @@ from sim.api.webhooks.reviews import BadReview, decoded_review, decoded_status
 from sim.app.parts.rest_answers import read_answer
 from sim.app.parts.webhooks import load_answer_yaml
 from sim.kernel.outside import ANSWER_MAX
+from sim.wire.authority import Authority
 from sim.wire.outside.answers import AnswerReader, BrokenAnswer
 from sim.wire.outside.connections import RECEIVE_BYTES
 from sim.wire.stack import make_room
-from sim.wire.tls import Authority, server_context
+from sim.wire.tls import server_context
 from tests.bench.heavy import PIECE_MS_MAX, longest_of
 from tests.bench.random_answers import answer_of, good
 from tests.bench.wire_fuzz import (

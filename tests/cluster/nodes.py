@@ -14,7 +14,8 @@ from typing import Any
 
 import trio
 
-from actors.apiserver import ApiServer, ApiServerOptions
+from actors.apiserver.options import ApiServerOptions
+from actors.apiserver.server import ApiServer
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.nodelifecycle.decide import PassCost
 from actors.controllers.nodelifecycle.loop import NodeLifecycle

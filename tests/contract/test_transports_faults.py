@@ -15,7 +15,7 @@ import pytest
 import trio
 import trio_websocket
 
-from actors.apiserver import ApiServerOptions
+from actors.apiserver.options import ApiServerOptions
 from sim.api.store import Item
 from sim.api.types import Reply, Request, UserInfo, WatchEvent
 from sim.client import Client, Informers

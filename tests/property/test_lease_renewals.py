@@ -9,7 +9,7 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.apiserver import ApiServer
+from actors.apiserver.server import ApiServer
 from sim.api.types import Reply, Request, UserInfo
 from sim.units import format_micro_time, parse_time
 from tests.actor.apiserver.cluster import Plane, lease, offer, plane, request

@@ -20,7 +20,7 @@ from actors.node.runtime.containers import RUNTIME, RUNTIME_VERSION
 from actors.node.runtime.image_store.names import image_id
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import NodeSpec
-from actors.node.thresholds import threshold_value
+from actors.node.thresholds import reserved_nano
 from sim.api.kinds.common.resources import is_extended
 from sim.api.schema.typed_objects import NodeCondition
 from sim.api.types import Obj
@@ -29,7 +29,6 @@ from sim.ident import Names
 from sim.options.cloud import provider_id
 from sim.options.node.agent import NodeAgentOptions
 from sim.units import (
-    NANO,
     format_quantity_milli,
     format_quantity_nano,
     quantity_milli,
@@ -136,18 +135,6 @@ def allocatable_of(capacity: Mapping[str, str], options: NodeAgentOptions) -> di
         left_nano = max(0, quantity_nano(result["memory"]) - huge)
         result["memory"] = _as_stored(format_quantity_nano(left_nano, quantity_style(result["memory"])))
     return result
-
-
-def reserved_nano(resource: str, capacity: str, options: NodeAgentOptions) -> int:
-    """How much of a resource is kept from pods."""
-    held = [options.orch_reserved.get(resource, "0"), options.system_reserved.get(resource, "0")]
-    if resource == "cpu" and options.reserved_cpus:
-        held = [str(len(options.reserved_cpus))]
-    nano = sum(map(quantity_nano, held))
-    signal = {"memory": "memory.available", "ephemeral-storage": "nodefs.available"}.get(resource)
-    if signal and not options.experimental_allocatable_ignore_eviction:
-        nano += threshold_value(options.eviction_hard.get(signal, "0"), capacity) * NANO
-    return nano
 
 
 def _as_stored(text: str) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any
 
-from actors.apiserver import ApiServer
 from actors.apiserver.authorization import make_authorization
+from actors.apiserver.server import ApiServer
 from actors.apiserver.surroundings import Surroundings
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.metrics_api import Metrics, NoMetrics

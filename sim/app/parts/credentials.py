@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from actors.apiserver import ApiServer
+from actors.apiserver.server import ApiServer
 from actors.controllers.shared.shell import RootCa
 from sim.api.verbs.call import Identities
 from sim.errors import InputError

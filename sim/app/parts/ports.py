@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from actors.apiserver import ApiServer
+from actors.apiserver.server import ApiServer
 from actors.controllers.shared.shell import RootCa
 from actors.node.node import Node
 from actors.scheduler.plugins import SchedulerPlugin

@@ -8,14 +8,16 @@ only (bootstrappolicy/policy.go, the rules "Needed for leader election").
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sim.ident import NAMES
-from sim.kernel import Kernel
 from sim.options.base import raw_option
 from sim.scenario.check.endless import manifests_of
 from sim.scenario.plan.plan import Plan
 from sim.units import MS, Virtual, format_duration
+
+if TYPE_CHECKING:
+    from sim.kernel import Kernel
 
 LOCKS = ("leases", "endpointsleases")  # kinds of lock that the roles allow
 LEASES_MAX = 20  # refusals kept for the report of a run

@@ -22,7 +22,7 @@ from sim.ident import Names
 from sim.scenario.read.source import read_documents
 
 if TYPE_CHECKING:
-    from sim.wire.tls import Authority
+    from sim.wire.authority import Authority
 
 ADMIN, CLUSTER = "admin", "orrery"  # as the client configuration names them
 NAME_MAX = 64  # letters of a common name and of an organization: ITU-T X.520

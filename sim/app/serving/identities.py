@@ -59,10 +59,11 @@ from sim.ident import Names
 from sim.kernel import Kernel
 from sim.options.apiserver.authentication import AuthenticationFlags
 from sim.options.controllers.manager import ControllerManagerOptions
+from sim.wire.authority import Authority
 from sim.wire.http.chain.certificates import CertificateReader, load_bundle
 from sim.wire.http.documents import Published
 from sim.wire.outside.calls import Receiver
-from sim.wire.tls import Authority, client_context
+from sim.wire.tls import client_context
 
 MEDIA_KEYS = "application/jwk-set+json"  # RFC 7517
 PROXY_CA_NAME, PROXY_USER = "front-proxy-ca", "front-proxy-client"  # kubeadm's names

@@ -37,8 +37,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from sim.app.plain_plan import PLAIN_GROUP, plain_nodes
+from sim.app.possible import expectations_of
 from sim.app.process.printed import visible
-from sim.app.run import expectations_of
 from sim.app.study.outcome import plan_digest, program_digest
 from sim.errors import InputError
 from sim.files import new_private, write_all

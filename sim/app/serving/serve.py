@@ -50,11 +50,12 @@ from sim.errors import InputError
 from sim.kernel import NEVER_US, Operation, Trace
 from sim.options.apiserver.audit import BATCH
 from sim.scenario.plan.plan import Plan
+from sim.wire.authority import Authority
 from sim.wire.descriptors import connections_below, descriptor_limit, raise_descriptor_limit
 from sim.wire.http.app import Application
 from sim.wire.http.fronts.server import serve_at
 from sim.wire.outside.calls import OutsideSender
-from sim.wire.tls import Authority, server_context
+from sim.wire.tls import server_context
 
 TOKEN_BYTES = 24
 # Names in a server certificate in addition to the host of the command line.

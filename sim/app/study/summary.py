@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from sim.app.run import expectations_of
+from sim.app.possible import expectations_of
 from sim.app.study.outcome import Job, Measured, Outcome, key_of, packed
 from sim.check import Judgement, judge
 from sim.check.build import MEASURED

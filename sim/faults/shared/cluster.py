@@ -10,7 +10,7 @@ from sim.kernel import Kernel, Supervisor
 from sim.options.storage_drivers import StorageDrivers
 
 if TYPE_CHECKING:
-    from actors.apiserver import ApiServer
+    from actors.apiserver.server import ApiServer
     from actors.node.node import Node
     from actors.storage import Storage
     from actors.users import Admin

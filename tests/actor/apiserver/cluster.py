@@ -8,8 +8,9 @@ from typing import Any
 
 import trio
 
-from actors.apiserver import ApiServer, ApiServerOptions
 from actors.apiserver.fast.lease_updates import RENEWAL, LeasePath, offer_lease_path
+from actors.apiserver.options import ApiServerOptions
+from actors.apiserver.server import ApiServer
 from actors.storage import Storage
 from sim.api.scheme.scheme import Scheme
 from sim.api.types import Reply, Request, UserInfo, Watch, WatchEvent

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver import ApiServerOptions
+from actors.apiserver.options import ApiServerOptions
 from sim.api.admission.configuration import Configuration
 from sim.api.admission.plugins.event_rate_limit import EventLimit
 from sim.api.admission.quota import LimitedResource

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import trio
 
-from actors.apiserver import ApiServerOptions
 from actors.apiserver.authorization import make_authorization
+from actors.apiserver.options import ApiServerOptions
 from sim.api.auth.abac import Policy
 from sim.api.auth.attributes import AccessAttributes, Decision
 from sim.api.types import Obj, Reply, Request, UserInfo

@@ -13,7 +13,7 @@ from sim.api.store import Item
 from sim.api.types import Obj
 from sim.ident import NAMES
 from sim.units import MINUTE, SECOND
-from sim.wire.tls import Authority
+from sim.wire.authority import Authority
 from tests.actor.apiserver.cluster import SCHEME, Plane, plane
 
 N = NAMES["orch"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver import ApiServerOptions
+from actors.apiserver.options import ApiServerOptions
 from sim.api.store import Range
 from sim.api.types import Obj, Reply, Request
 from sim.units import MS, SECOND

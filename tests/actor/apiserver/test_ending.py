@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver import ApiServerOptions
+from actors.apiserver.options import ApiServerOptions
 from sim.api.types import Reply
 from sim.units import MS, SECOND, format_micro_time
 from tests.actor.apiserver.cluster import Plane, Seen, lease, offer, plane, request

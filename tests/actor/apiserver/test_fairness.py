@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver import ApiServerOptions
 from actors.apiserver.fairness import asked
+from actors.apiserver.options import ApiServerOptions
 from sim.api.types import Reply, Request, UserInfo
 from sim.units import MS, SECOND
 from tests.actor.apiserver.cluster import NAMES_ORCH, SCHEME, Plane, lease, plane, request

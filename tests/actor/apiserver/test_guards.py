@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import trio
 
-from actors.apiserver import ApiServerOptions
 from actors.apiserver.authorization import Authorization
+from actors.apiserver.options import ApiServerOptions
 from sim.api.auth.chain import Chain
 from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.kernel.fast import FAST, PLAIN, FastPaths

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver import ApiServerOptions
+from actors.apiserver.options import ApiServerOptions
 from sim.api.ownership import managed
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import Plane, plane

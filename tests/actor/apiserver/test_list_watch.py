@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver import ApiServerOptions
+from actors.apiserver.options import ApiServerOptions
 from sim.api.store import Item
 from sim.api.types import Reply
 from tests.actor.apiserver.cluster import ADMIN, SCHEME, USER, Plane, Seen, lease, plane, request

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from actors.apiserver import ApiServerOptions
+from actors.apiserver.options import ApiServerOptions
 from sim.api.store import Delete, Item, Put
 from sim.api.types import Reply
 from sim.units import MS, SECOND

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver import ApiServerOptions
+from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.outside_time import ask
 from sim.api.types import UserInfo
 from sim.api.verbs import single as verbs

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from actors.apiserver import ApiServerOptions
+from actors.apiserver.options import ApiServerOptions
 from sim.api.types import Endpoint, Reply, Request
 from sim.client import Channel, Client
 from sim.kernel import Context, Kernel, Rule, Supervisor

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver import ApiServerOptions
+from actors.apiserver.options import ApiServerOptions
 from sim.client import Channel, Client
 from sim.client.rest.channel_watch import BACKLOG_MAX, LAZY_MAX, ChannelWatch
 from sim.units import SECOND

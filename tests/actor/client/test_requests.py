@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver import ApiServerOptions
+from actors.apiserver.options import ApiServerOptions
 from sim.api.types import Reply
 from sim.client import Channel, Client, Informers
 from sim.kernel import Context, Rule

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from actors.apiserver import ApiServer, ApiServerOptions
+from actors.apiserver.options import ApiServerOptions
+from actors.apiserver.server import ApiServer
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.cloud import Cloud
 from actors.controllers.shared.metrics_api import Metrics

@@ -16,9 +16,10 @@ from cryptography.x509.oid import NameOID
 
 from sim.api.types import UserInfo
 from sim.ident import NAMES
+from sim.wire.authority import Authority
 from sim.wire.exchange import PEER
 from sim.wire.http.fronts.server import serve
-from sim.wire.tls import Authority, server_context
+from sim.wire.tls import server_context
 
 ROOT = {"root": UserInfo("admin", (NAMES["kubernetes"].group_masters,))}
 # The answer to a path, headers and a JSON body: a code, and JSON or a text.  The header "peer" is

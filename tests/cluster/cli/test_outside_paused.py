@@ -14,7 +14,7 @@ import trio
 
 from sim.app.cluster import Cluster
 from sim.app.serving.serve import served
-from sim.wire.tls import Authority
+from sim.wire.authority import Authority
 from tests.cluster.cli.outside_server import ROOT, any_certificate
 from tests.cluster.cli.test_outside_webhooks import HOOKS, MAPS, PLAN, configuration
 

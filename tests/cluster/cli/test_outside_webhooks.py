@@ -14,8 +14,8 @@ from sim.app.cluster import Cluster
 from sim.app.serving.serve import served
 from sim.kernel import NEVER_US
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
+from sim.wire.authority import Authority
 from sim.wire.http.gateway import Gateway
-from sim.wire.tls import Authority
 from tests.cluster.cli.outside_server import ROOT, any_certificate, bundle, listening
 
 # Only requests of the test reach the webhook: a controller manager would create ConfigMaps.

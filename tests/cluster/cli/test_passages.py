@@ -13,8 +13,9 @@ import trio
 from sim.app.cluster import Cluster
 from sim.app.serving.serve import served
 from sim.kernel import NEVER_US, OutsideRequest
+from sim.wire.authority import Authority
 from sim.wire.outside.passages import passed_through
-from sim.wire.tls import Authority, server_context
+from sim.wire.tls import server_context
 from tests.cluster.cli.outside_server import ROOT, any_certificate
 from tests.cluster.cli.test_api_services import APIS, GROUP, PLAN, api_service, service
 

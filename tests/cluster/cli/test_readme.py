@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sim.app.options import check_options
-from sim.app.run import expectations_of
+from sim.app.possible import expectations_of
 from sim.scenario.compile import compile_plan
 from sim.scenario.read.source import parse_documents
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from sim import InputError, load, run_plan
-from sim.app.run import Result, expectations_of
+from sim.app.possible import expectations_of
+from sim.app.run import Result
 
 FILE = """
 apiVersion: orrery.dev/v1

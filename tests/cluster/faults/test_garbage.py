@@ -20,8 +20,9 @@ from sim.app.run import run_plan
 from sim.kernel import Kernel
 from sim.scenario.plan.plan import ClusterPlan, Plan
 from sim.units import SECOND
+from sim.wire.authority import Authority
 from sim.wire.http.fronts.connection import Connection
-from sim.wire.tls import Authority, server_context
+from sim.wire.tls import server_context
 from tests.actor.test_http import MAPS, N, served
 from tests.bench.big import deployment
 from tests.cluster.scenario import run, step

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.app.run import expectations_of
+from sim.app.possible import expectations_of
 from sim.errors import InputError
 from sim.scenario.compile import load
 from sim.scenario.plan.plan import Plan

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from sim.app.options import check_options
-from sim.app.run import expectations_of
+from sim.app.possible import expectations_of
 from sim.options.apiserver.server import ApiServerFlags
 from sim.options.base import options_of
 from sim.options.controllers.manager import ControllerManagerOptions

@@ -9,7 +9,7 @@ from functools import cache
 from actors.apiserver.builtin.client_authorities import CLIENT_CA, LISTS, PROXY_CA, combined, config_map
 from sim.ident import NAMES
 from sim.units import SECOND
-from sim.wire.tls import VALID, Authority
+from sim.wire.authority import VALID, Authority
 
 N = NAMES["kubernetes"]
 NOW = datetime(2024, 1, 1, tzinfo=UTC)

@@ -25,7 +25,7 @@ from sim.api.auth.keys import (
     read_verifying_keys,
 )
 from sim.api.auth.web_tokens import WebToken, decode, encode, parse_token
-from sim.wire.tls import Authority
+from sim.wire.authority import Authority
 from tests.unit.sim.api.auth.tokens import key
 
 CURVES = (ec.SECP256R1(), ec.SECP384R1(), ec.SECP521R1())

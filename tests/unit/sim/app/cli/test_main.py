@@ -15,7 +15,7 @@ from sim.app.cli.main import main
 from sim.app.plain_plan import plain_nodes
 from sim.app.serving.journal import Session
 from sim.app.serving.serve import reached_at
-from sim.wire.tls import Authority
+from sim.wire.authority import Authority
 
 ROOT = Path(__file__).resolve().parents[5]
 TINY = """\

@@ -8,8 +8,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from sim.wire.authority import VALID, Authority
 from sim.wire.http.chain.certificates import REMEMBERED_MAX, CertificateReader
-from sim.wire.tls import VALID, Authority, Pair
+from sim.wire.tls import Pair
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OURS, PROXIES, OTHERS = Authority("ca", NOW), Authority("front-proxy-ca", NOW), Authority("ca", NOW)
