@@ -78,17 +78,27 @@ class Setup(NamedTuple):
 class Registration(NamedTuple):
     """One admission plugin: its name in the options, and how it is made.
 
+    mutates, validates: the operations of each pass in which it counts as called, of any resource,
+        by the letters of `OPERATIONS`
     make: None for a plugin that is not a link of the chain because it writes
     optional: True if the plugin is off unless --enable-admission-plugins names it
     """
 
     name: str
+    mutates: str
+    validates: str
     make: Callable[[Setup], Plugin] | None
     optional: bool = False
 
 
-def _optional(name: str, make: Callable[[Setup], Plugin] | None) -> Registration:
-    return Registration(name, make, optional=True)
+def _optional(
+    name: str, mutates: str, validates: str, make: Callable[[Setup], Plugin] | None
+) -> Registration:
+    return Registration(name, mutates, validates, make, optional=True)
+
+
+# By the letters of a registration; mirrors the NewHandler of plugin/pkg/admission/*/admission.go.
+OPERATIONS: Mapping[Operation, str] = {"create": "c", "update": "u", "delete": "d", "connect": "x"}
 
 
 NAMESPACE_AUTO_PROVISION = "NamespaceAutoProvision"
@@ -97,48 +107,74 @@ MUTATING_WEBHOOK, VALIDATING_WEBHOOK = "MutatingAdmissionWebhook", "ValidatingAd
 # The one list of all admission plugins, in upstream's order
 # (pkg/kubeapiserver/options/plugins.go: AllOrderedPlugins).
 PLUGINS: tuple[Registration, ...] = (
-    _optional("AlwaysAdmit", lambda setup: AlwaysAdmit()),
-    _optional(NAMESPACE_AUTO_PROVISION, None),  # see `provision`
-    Registration("NamespaceLifecycle", lambda setup: NamespaceLifecycle(setup.names)),
-    _optional("NamespaceExists", lambda setup: NamespaceExists()),
-    _optional("SecurityContextDeny", lambda setup: SecurityContextDeny()),
+    _optional("AlwaysAdmit", "cudx", "cudx", lambda setup: AlwaysAdmit()),
+    _optional(NAMESPACE_AUTO_PROVISION, "c", "", None),  # see `provision`
+    Registration("NamespaceLifecycle", "cud", "", lambda setup: NamespaceLifecycle(setup.names)),
+    _optional("NamespaceExists", "", "cud", lambda setup: NamespaceExists()),
+    _optional("SecurityContextDeny", "", "cu", lambda setup: SecurityContextDeny()),
     _optional(
-        "LimitPodHardAntiAffinityTopology", lambda setup: LimitPodHardAntiAffinityTopology(setup.names)
+        "LimitPodHardAntiAffinityTopology",
+        "",
+        "cu",
+        lambda setup: LimitPodHardAntiAffinityTopology(setup.names),
     ),
-    Registration("LimitRanger", lambda setup: LimitRanger(setup.names)),
-    Registration("ServiceAccount", lambda setup: ServiceAccount(setup.names, setup.suffix_of)),
-    _optional("NodeRestriction", lambda setup: NodeRestriction(setup.names)),
-    Registration("TaintNodesByCondition", lambda setup: TaintNodesByCondition(setup.names)),
-    _optional("AlwaysPullImages", lambda setup: AlwaysPullImages()),
-    _optional(IMAGE_POLICY, lambda setup: ImagePolicyWebhook(setup.names, setup.configuration.image_policy)),
-    Registration("PodSecurity", lambda setup: PodSecurity(setup.names, setup.configuration.pod_security)),
+    Registration("LimitRanger", "cu", "cu", lambda setup: LimitRanger(setup.names)),
+    Registration("ServiceAccount", "cu", "cu", lambda setup: ServiceAccount(setup.names, setup.suffix_of)),
+    _optional("NodeRestriction", "cud", "", lambda setup: NodeRestriction(setup.names)),
+    Registration("TaintNodesByCondition", "c", "", lambda setup: TaintNodesByCondition(setup.names)),
+    _optional("AlwaysPullImages", "cu", "cu", lambda setup: AlwaysPullImages()),
     _optional(
-        "PodNodeSelector", lambda setup: PodNodeSelector(setup.names, setup.configuration.node_selectors)
+        IMAGE_POLICY,
+        "",
+        "cu",
+        lambda setup: ImagePolicyWebhook(setup.names, setup.configuration.image_policy),
     ),
-    Registration("Priority", lambda setup: Priority(setup.names)),
     Registration(
-        "DefaultTolerationSeconds", lambda setup: DefaultTolerationSeconds(setup.names, setup.defaults)
+        "PodSecurity", "", "cu", lambda setup: PodSecurity(setup.names, setup.configuration.pod_security)
+    ),
+    _optional(
+        "PodNodeSelector",
+        "c",
+        "c",
+        lambda setup: PodNodeSelector(setup.names, setup.configuration.node_selectors),
+    ),
+    Registration("Priority", "cud", "cud", lambda setup: Priority(setup.names)),
+    Registration(
+        "DefaultTolerationSeconds",
+        "cu",
+        "",
+        lambda setup: DefaultTolerationSeconds(setup.names, setup.defaults),
     ),
     _optional(
         "PodTolerationRestriction",
+        "cu",
+        "cu",
         lambda setup: PodTolerationRestriction(setup.names, setup.configuration.tolerations),
     ),
-    _optional(EVENT_RATE_LIMIT, lambda setup: EventRateLimit(setup.configuration.event_limits)),
-    _optional("ExtendedResourceToleration", lambda setup: ExtendedResourceToleration()),
-    Registration("DefaultStorageClass", lambda setup: DefaultStorageClass(setup.names)),
-    Registration("StorageObjectInUseProtection", lambda setup: StorageObjectInUseProtection(setup.names)),
-    _optional("OwnerReferencesPermissionEnforcement", lambda setup: OwnerReferencesPermissionEnforcement()),
-    Registration("PersistentVolumeClaimResize", lambda setup: PersistentVolumeClaimResize(setup.names)),
-    Registration("RuntimeClass", lambda setup: RuntimeClass()),
-    Registration("CertificateApproval", lambda setup: CertificateApproval()),
-    Registration("CertificateSigning", lambda setup: CertificateSigning()),
-    Registration("CertificateSubjectRestriction", lambda setup: CertificateSubjectRestriction(setup.names)),
-    Registration("DefaultIngressClass", lambda setup: DefaultIngressClass(setup.names)),
-    _optional("DenyServiceExternalIPs", lambda setup: DenyServiceExternalIPs()),
-    Registration(MUTATING_WEBHOOK, None),  # these two wait for answers: see `webhooks`
-    Registration(VALIDATING_WEBHOOK, None),
-    Registration(RESOURCE_QUOTA, None),  # see `quota_charge`
-    _optional("AlwaysDeny", lambda setup: AlwaysDeny()),
+    _optional(EVENT_RATE_LIMIT, "", "cu", lambda setup: EventRateLimit(setup.configuration.event_limits)),
+    _optional("ExtendedResourceToleration", "cu", "", lambda setup: ExtendedResourceToleration()),
+    Registration("DefaultStorageClass", "c", "", lambda setup: DefaultStorageClass(setup.names)),
+    Registration(
+        "StorageObjectInUseProtection", "c", "", lambda setup: StorageObjectInUseProtection(setup.names)
+    ),
+    _optional(
+        "OwnerReferencesPermissionEnforcement", "", "cu", lambda setup: OwnerReferencesPermissionEnforcement()
+    ),
+    Registration(
+        "PersistentVolumeClaimResize", "", "u", lambda setup: PersistentVolumeClaimResize(setup.names)
+    ),
+    Registration("RuntimeClass", "c", "c", lambda setup: RuntimeClass()),
+    Registration("CertificateApproval", "", "u", lambda setup: CertificateApproval()),
+    Registration("CertificateSigning", "", "u", lambda setup: CertificateSigning()),
+    Registration(
+        "CertificateSubjectRestriction", "", "c", lambda setup: CertificateSubjectRestriction(setup.names)
+    ),
+    Registration("DefaultIngressClass", "c", "", lambda setup: DefaultIngressClass(setup.names)),
+    _optional("DenyServiceExternalIPs", "", "cu", lambda setup: DenyServiceExternalIPs()),
+    Registration(MUTATING_WEBHOOK, "cudx", "", None),  # these two wait for answers: see `webhooks`
+    Registration(VALIDATING_WEBHOOK, "", "cudx", None),
+    Registration(RESOURCE_QUOTA, "", "cu", None),  # see `quota_charge`
+    _optional("AlwaysDeny", "cudx", "cudx", lambda setup: AlwaysDeny()),
 )
 # Upstream's other plugins, each with what it would need.  They come with these kinds.
 WITHOUT_EFFECT: Mapping[str, str] = {

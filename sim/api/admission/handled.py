@@ -9,57 +9,15 @@ Mirrors  kubernetes v1.25 plugin/pkg/admission/*/admission.go (NewHandler, and w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from sim.api.admission.base import Operation
-from sim.api.admission.chain import plugin_names
+from sim.api.admission.chain import OPERATIONS, PLUGINS
 
 Pass = Literal["admit", "validate"]
 ADMIT: Final = "admit"
 VALIDATE: Final = "validate"
-Operations = tuple[Operation, ...]
-_C: Operations = ("create",)
-_CU: Operations = ("create", "update")
-_U: Operations = ("update",)
-_CUD: Operations = ("create", "update", "delete")
-_EVERY: Operations = (*_CUD, "connect")
-# For each plugin the operations of the mutating and of the validating pass.
-_HANDLED: Mapping[str, tuple[Operations, Operations]] = {
-    "AlwaysAdmit": (_EVERY, _EVERY),
-    "NamespaceAutoProvision": (_C, ()),
-    "NamespaceLifecycle": (_CUD, ()),
-    "NamespaceExists": ((), _CUD),
-    "SecurityContextDeny": ((), _CU),
-    "LimitPodHardAntiAffinityTopology": ((), _CU),
-    "LimitRanger": (_CU, _CU),
-    "ServiceAccount": (_CU, _CU),
-    "NodeRestriction": (_CUD, ()),
-    "TaintNodesByCondition": (_C, ()),
-    "AlwaysPullImages": (_CU, _CU),
-    "ImagePolicyWebhook": ((), _CU),
-    "PodSecurity": ((), _CU),
-    "PodNodeSelector": (_C, _C),
-    "Priority": (_CUD, _CUD),
-    "DefaultTolerationSeconds": (_CU, ()),
-    "PodTolerationRestriction": (_CU, _CU),
-    "EventRateLimit": ((), _CU),
-    "ExtendedResourceToleration": (_CU, ()),
-    "DefaultStorageClass": (_C, ()),
-    "StorageObjectInUseProtection": (_C, ()),
-    "OwnerReferencesPermissionEnforcement": ((), _CU),
-    "PersistentVolumeClaimResize": ((), _U),
-    "RuntimeClass": (_C, _C),
-    "CertificateApproval": ((), _U),
-    "CertificateSigning": ((), _U),
-    "CertificateSubjectRestriction": ((), _C),
-    "DefaultIngressClass": (_C, ()),
-    "DenyServiceExternalIPs": ((), _CU),
-    "MutatingAdmissionWebhook": (_EVERY, ()),
-    "ValidatingAdmissionWebhook": ((), _EVERY),
-    "ResourceQuota": ((), _CU),
-    "AlwaysDeny": (_EVERY, _EVERY),
-}
 
 
 def handlers(running: Iterable[str], operation: Operation, kind: Pass) -> tuple[str, ...]:
@@ -67,6 +25,9 @@ def handlers(running: Iterable[str], operation: Operation, kind: Pass) -> tuple[
 
     running: the plugins that are on
     """
-    at = 0 if kind == ADMIT else 1
-    on = tuple(running)
-    return tuple(name for name in plugin_names() if name in on and operation in _HANDLED[name][at])
+    on, letter = tuple(running), OPERATIONS[operation]
+    return tuple(
+        each.name
+        for each in PLUGINS
+        if each.name in on and letter in (each.mutates if kind == ADMIT else each.validates)
+    )

@@ -48,7 +48,7 @@ class PodTeamLabel:
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Add the line of the new plugin to the list, before PodSecurity."""
-    line = chain.Registration("PodTeamLabel", lambda setup: PodTeamLabel())
+    line = chain.Registration("PodTeamLabel", "c", "", lambda setup: PodTeamLabel())
     place = chain.plugin_names().index("PodSecurity")
     monkeypatch.setattr(chain, "PLUGINS", (*chain.PLUGINS[:place], line, *chain.PLUGINS[place:]))
 

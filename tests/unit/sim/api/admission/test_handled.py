@@ -1,6 +1,6 @@
 """Which admission plugins count for a request in which pass.
 
-To see it fail: leave a plugin out of the table, or let plugins handle operations of others.
+To see it fail: leave the operations of a plugin out of its registration, or give it others.
 """
 
 from __future__ import annotations
