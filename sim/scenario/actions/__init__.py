@@ -1,7 +1,8 @@
 """All kinds of steps: the faults, then what people and programs do, one file a kind.
 
 A kind of step that is no fault has the shape of a fault (`sim.faults.shared.kinds`) and is added in
-the same way: a file here that exports `KIND`, and its name in `MODULES`.
+the same way: a file here that exports `KIND`, and its name in `MODULES`.  A second kind that undoes
+the first one is in the same file, as `OPPOSITE`.
 """
 
 from __future__ import annotations
@@ -19,20 +20,18 @@ MODULES = (
     "patch",
     "evict",
     "cordon",
-    "uncordon",
     "taint",
-    "untaint",
     "drain",
     "load",
     "mark",
 )
 
 
-def _kind(module: str) -> StepKind:
-    found: StepKind = import_module(f"sim.scenario.actions.{module}").KIND
-    return found
+def _kinds(module: str) -> tuple[StepKind, ...]:
+    names = vars(import_module(f"sim.scenario.actions.{module}"))
+    return tuple(names[name] for name in ("KIND", "OPPOSITE") if name in names)
 
 
-USER_ACTIONS = tuple(_kind(module) for module in MODULES)
+USER_ACTIONS = tuple(kind for module in MODULES for kind in _kinds(module))
 KINDS: Mapping[str, StepKind] = {kind.attribute: kind for kind in (*FAULTS, *USER_ACTIONS)}
 """Every kind of step, by the name of its field in Python."""

@@ -1,4 +1,4 @@
-"""cordon: a person closes nodes to new pods."""
+"""cordon, uncordon: a person closes nodes to new pods, or opens them."""
 
 from __future__ import annotations
 
@@ -45,4 +45,19 @@ KIND = StepKind(
 A person closes nodes to new pods. The end of the step opens those that no other step keeps closed.""",
     example="""
 - {at: 15m, cordon: {nodes: {zone: a}}}""",
+)
+
+
+def _check_opposite(context: Context, given: Cordon) -> CordonNodes:
+    return CordonNodes(context.nodes(given.nodes), on=False)
+
+
+OPPOSITE = StepKind(
+    name="uncordon",
+    parameters=Cordon,
+    check=_check_opposite,
+    documentation="""
+A person opens nodes to new pods.""",
+    example="""
+- {at: 16m, uncordon: {nodes: {zone: a}}}""",
 )

@@ -1,4 +1,4 @@
-"""taint: a person adds taints to nodes."""
+"""taint, untaint: a person adds taints to nodes, or removes them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def taints_problem(
     return None
 
 
-def check_taints(context: Context, given: Taint, on: bool) -> TaintNodes:
+def _checked(context: Context, given: Taint, on: bool) -> TaintNodes:
     """The action of a step that adds taints to nodes, or removes them."""
     if not given.taints:
         raise context.error("taints", "there is none")
@@ -81,7 +81,7 @@ def check_taints(context: Context, given: Taint, on: bool) -> TaintNodes:
 
 
 def _check(context: Context, given: Taint) -> TaintNodes:
-    return check_taints(context, given, on=True)
+    return _checked(context, given, on=True)
 
 
 KIND = StepKind(
@@ -93,4 +93,19 @@ KIND = StepKind(
 A person adds taints to nodes. The end of the step removes those that no other step keeps.""",
     example="""
 - {at: 15m, taint: {nodes: {zone: a}, taints: [{key: k, value: v, effect: NoExecute}]}, for: 5m}""",
+)
+
+
+def _check_opposite(context: Context, given: Taint) -> TaintNodes:
+    return _checked(context, given, on=False)
+
+
+OPPOSITE = StepKind(
+    name="untaint",
+    parameters=Taint,
+    check=_check_opposite,
+    documentation="""
+A person removes taints from nodes.""",
+    example="""
+- {at: 16m, untaint: {nodes: {zone: a}, taints: [{key: k}]}}""",
 )
