@@ -41,8 +41,9 @@ from sim.api.store import Item, Managed
 from sim.api.types import Obj
 from sim.units import Revision
 
-# Number of items that wait to be packed; a second generation of as many older ones waits too.
-YOUNG_MAX = 256
+# Number of items that wait to be packed; a second generation of as many older ones waits too. With
+# 256 a zone outage took 2.5 % more calls, as revisions were packed that were replaced soon.
+YOUNG_MAX = 2048
 # Shapes and shared tuples remembered for later objects; objects keep references to their own.
 SHAPES_MAX = 4_096
 TABLES_MAX = 64  # tables of shapes and rests, by the types of their values
