@@ -85,6 +85,7 @@ class Health:
     heartbeat_node: newest object that differs from `node` only in heartbeat times, None if none
     index: position of the node in the order of passes
     timed: True if a deadline is set for the node
+    settled: node and renewTime with which the last pass had nothing to do for a silent node
     row: row of the node in the columns of renewals, -1 if its renewals come one by one
     zone, counted: the zone that counts the node, as ready (True), not ready (False) or not (None)
     """
@@ -103,6 +104,7 @@ class Health:
         "ready",
         "renewed",
         "row",
+        "settled",
         "timed",
         "verdict",
         "zone",
@@ -123,6 +125,7 @@ class Health:
         self.index = 0
         self.row = -1
         self.timed = False
+        self.settled: tuple[Obj | None, int | None] = None, None
         self.zone = ""
         self.counted: bool | None = None
 

@@ -150,7 +150,7 @@ def examine(health: Health, node: Obj, renewed: int | None, seen: Seen) -> Steps
     renewed: as in `observe`
     """
     name, unmarked = health.name, seen.unmarked
-    health.lease_only = False
+    health.lease_only, health.settled = False, (None, None)
     outcome = yield from _update_health(health, node, renewed, seen)
     if outcome is None:
         yield Count(health, None)
@@ -171,7 +171,11 @@ def examine(health: Health, node: Obj, renewed: int | None, seen: Seen) -> Steps
             return
     unmarked.pop(name, None)
     health.node, health.heartbeat_node = node, None
-    health.lease_only = observed == status == "True" and not own_taints(node, seen.names)
+    taints = own_taints(node, seen.names)
+    health.lease_only = observed == status == "True" and not taints
+    tainted = taints == [seen.names.taint_unreachable]
+    if live is node and observed == "Unknown" and tainted and health.verdict and health.counted is False:
+        health.settled = node, renewed
 
 
 def _update_health(

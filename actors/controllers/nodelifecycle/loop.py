@@ -332,7 +332,8 @@ class NodeLifecycle:
         elif well and renewed is not None:
             health.observe_renewal(renewed, now_us)
         silent = now_us - health.probe_us > self._options.node_monitor_grace_period_us
-        if node is not None and (silent or not well):
+        settled = silent and health.settled[0] is node and health.settled[1] == renewed
+        if node is not None and (silent or not well) and not settled:
             seen = Seen(
                 self._env.names,
                 self._options.node_monitor_grace_period_us,
@@ -418,6 +419,8 @@ class NodeLifecycle:
                 zones.queue(node, requeue=again)
             case Unqueue(node):
                 zones.unqueue(node)
+                if (known := self._health.get(node["metadata"]["name"])) is not None:
+                    known.settled = None, None
             case MarkPods(name):
                 await self._sleep_owed()
                 done = await self._pod_marks.mark(self._pods_of(name))

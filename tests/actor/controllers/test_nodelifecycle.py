@@ -5,6 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
+from actors.controllers.nodelifecycle import loop
+from actors.controllers.nodelifecycle.decide import Health
+from actors.controllers.nodelifecycle.examine import Seen, Steps, examine
 from sim.api.types import Obj
 from sim.units import MS, SECOND, format_time
 from tests.actor.apiserver.cluster import SCHEME
@@ -50,10 +55,10 @@ async def begun(w: World, **spec: Any) -> None:
     await w.settle(2 * PERIOD)
 
 
-async def report(w: World, status: str = "True") -> None:
+async def report(w: World, status: str = "True", name: str = "n") -> None:
     merge = N.media_merge_patch
     patch = ready(w, status)
-    reply = await w.plane.ask("patch", "nodes", "", "n", body=patch, subresource="status", content_type=merge)
+    reply = await w.plane.ask("patch", "nodes", "", name, body=patch, subresource="status", content_type=merge)
     assert reply.ok, reply.message
 
 
@@ -88,6 +93,37 @@ async def test_node_events_are_recorded_on_registration_silence_and_removal() ->
             ("NodeNotReady", "Node n status is now: NodeNotReady"),
             ("RemovingNode", "Node n event: Removing Node n from Controller"),
         ]
+
+
+async def test_silent_node_is_passed_over_until_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    updated: list[str] = []
+
+    def counted(health: Health, node: Obj, renewed: int | None, seen: Seen) -> Steps[None]:
+        updated.append(health.name)
+        return examine(health, node, renewed, seen)
+
+    monkeypatch.setattr(loop, "examine", counted)
+    async with world(LOOPS) as w:
+        await begun(w)
+        await w.create("nodes", {"metadata": {"name": "other"}}, "")
+
+        async def spend(passes: int) -> None:
+            """The other node reports in time, so that its zone stays in order."""
+            for _ in range(passes):
+                await report(w, name="other")
+                await w.settle(PERIOD)
+            node = next(node for node in await w.stored("nodes", "") if node["metadata"]["name"] == "n")
+            tainted = [(one["key"], one["effect"]) for one in node["spec"]["taints"]]
+            assert (N.taint_unreachable, "NoExecute") in tainted
+
+        await w.settle(10 * SECOND)
+        await spend(18)
+        updated.clear()
+        await spend(6)
+        assert "n" not in updated
+        await taint(w)
+        await spend(2)
+        assert "n" in updated
 
 
 async def test_rejected_status_is_retried_six_times_a_pass_on_a_fresh_read() -> None:
