@@ -22,6 +22,7 @@ from sim.dataclass import dataclass
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, Comparison, Operation, Trace
 from sim.kernel.fast import FastPaths
+from sim.kernel.tasks import ALONE_S
 from sim.report import BUCKET_US, Timeline
 from sim.report.charts.chart import in_notebook
 from sim.report.charts.run import run_chart
@@ -34,8 +35,6 @@ from sim.wire.http.gateway import Gateway
 
 # Objects are applied this long after the last machine booted, when the nodes can be Ready.
 SETTLE_US = 5 * SECOND
-# Time between two turns for the rest of the program (a progress display). A turn costs 0.1 ms.
-SLICE_S = 0.02
 
 
 class Outside(NamedTuple):
@@ -286,7 +285,7 @@ async def _run(
     as_served: _AsServed | None = None
     timeline = Timeline(NAMES[plan.cluster.naming])
     async with make() as cluster, trio.open_nursery() as beside:
-        cluster.kernel.slice_s = SLICE_S
+        cluster.kernel.slice_s = ALONE_S
         metrics = cluster.metrics() if metered else None
         cluster.observe(checker.see, checker.resources)
         cluster.watch_machines(checker.machine)

@@ -27,8 +27,8 @@ from sim.app.cluster import Cluster
 from sim.app.plain_plan import plain_nodes
 from sim.app.process.garbage import no_collection
 from sim.app.process.large_pages import resident_mib
-from sim.app.run import SLICE_S
 from sim.kernel.fast import PLAIN, FastPaths
+from sim.kernel.tasks import ALONE_S
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from tests.bench.timing import machine, profiled, wants_profile
@@ -155,7 +155,7 @@ async def measure(nodes: int, pods: int, words: Sequence[str]) -> None:
         plan = replace(plan, established=deployments(pods))
     with no_collection():
         async with Cluster(plan, seed=1, fast=fast_paths(words)) as cluster:
-            cluster.kernel.slice_s = SLICE_S
+            cluster.kernel.slice_s = ALONE_S
             clock = Clock(cluster)
             await (take_up if plan.established else fill)(cluster, clock, pods)
             if "--hour" in words or not {"--day", "--zone"}.intersection(words):

@@ -15,7 +15,7 @@ import trio
 
 from sim.app.cluster import Cluster
 from sim.app.process.garbage import no_collection
-from sim.app.run import SLICE_S
+from sim.kernel.tasks import ALONE_S
 from tests.bench.big import Clock, fill, planned, sizes
 from tests.bench.timing import machine
 
@@ -64,7 +64,7 @@ UPSETS: dict[str, Upset] = {
 async def measure(nodes: int, pods: int, names: Sequence[str]) -> None:
     with no_collection():
         async with Cluster(planned(nodes, ()), seed=1) as cluster:
-            cluster.kernel.slice_s = SLICE_S
+            cluster.kernel.slice_s = ALONE_S
             clock = Clock(cluster)
             await fill(cluster, clock, pods)
             actors = cluster.supervisor.actors

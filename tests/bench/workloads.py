@@ -18,7 +18,7 @@ import trio
 from actors.users.admin import DeleteAll
 from sim.app.cluster import Cluster
 from sim.app.process.garbage import no_collection
-from sim.app.run import SLICE_S
+from sim.kernel.tasks import ALONE_S
 from tests.bench.big import Running, deployment, planned
 from tests.bench.timing import machine
 
@@ -60,7 +60,7 @@ async def measure(kind: str, pods: int) -> None:
     plan = replace(planned(max(20, pods // PODS_A_NODE), ()), metrics=kind == "autoscaler")
     with no_collection():
         async with Cluster(plan, seed=1) as cluster:
-            cluster.kernel.slice_s = SLICE_S
+            cluster.kernel.slice_s = ALONE_S
             await cluster.run_for("30s")
             running = Running()
             unobserve = cluster.observe(running.see, ["pods"])

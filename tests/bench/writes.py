@@ -22,9 +22,9 @@ from sim.api.store import Change, Item, Managed
 from sim.api.types import Obj
 from sim.app.cluster import Cluster
 from sim.app.process.garbage import no_collection
-from sim.app.run import SLICE_S
 from sim.client import Client
 from sim.client.cache.informer import Informers, Objects
+from sim.kernel.tasks import ALONE_S
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from tests.bench.big import Clock, fill, planned, sizes
 from tests.bench.timing import machine
@@ -93,7 +93,7 @@ def reader(fields: list[str], told: list[int]) -> Callable[[Client], Any]:
 async def measure(nodes: int, pods: int) -> None:
     kept, told = Kept(), [0]
     async with Cluster(planned(nodes, ()), seed=1) as cluster:
-        cluster.kernel.slice_s = SLICE_S
+        cluster.kernel.slice_s = ALONE_S
         unobserve = cluster.observe(kept.see, ["pods", "events"])
         await fill(cluster, Clock(cluster), pods)
         unobserve()
@@ -101,7 +101,7 @@ async def measure(nodes: int, pods: int) -> None:
     with no_collection():
         plan = ClusterPlan(nodes=(), controller_manager=NOBODY, scheduler=NOBODY)
         async with Cluster(plan, seed=1) as cluster:
-            cluster.kernel.slice_s = SLICE_S
+            cluster.kernel.slice_s = ALONE_S
             for name in READERS:
                 cluster.add_program(name, reader([""], told), qps=0)
             for name in names:

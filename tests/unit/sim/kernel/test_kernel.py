@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from sim.kernel import DeadlockError, Kernel, LivelockError, Supervisor
+from sim.kernel.tasks import ALONE_S, Passes
 
 
 @asynccontextmanager
@@ -192,3 +193,21 @@ async def test_work_without_end_at_one_instant_is_reported_with_its_name() -> No
     with pytest.RaisesGroup(pytest.RaisesExc(LivelockError, match="livelock at 0.000005 s.*spin")):
         async with running(kernel):
             await kernel.run_until(10)
+
+
+@pytest.mark.parametrize(("slice_s", "is_single"), [(ALONE_S, True), (0.002, False)])
+async def test_a_slice_without_servers_is_followed_by_one_pass(slice_s: float, is_single: bool) -> None:
+    turns = []
+
+    async def beside() -> None:
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns.append(1)
+
+    async with trio.open_nursery() as others:
+        others.start_soon(beside)
+        await trio.lowlevel.checkpoint()
+        turns.clear()
+        await Passes().let_run(slice_s)
+        assert (len(turns) <= 1) is is_single
+        others.cancel_scope.cancel()
