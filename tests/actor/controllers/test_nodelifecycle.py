@@ -58,7 +58,9 @@ async def begun(w: World, **spec: Any) -> None:
 async def report(w: World, status: str = "True", name: str = "n") -> None:
     merge = N.media_merge_patch
     patch = ready(w, status)
-    reply = await w.plane.ask("patch", "nodes", "", name, body=patch, subresource="status", content_type=merge)
+    reply = await w.plane.ask(
+        "patch", "nodes", "", name, body=patch, subresource="status", content_type=merge
+    )
     assert reply.ok, reply.message
 
 
