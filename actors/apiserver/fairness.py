@@ -17,6 +17,7 @@ Differs  - The seats of a deleted level are removed at once, but a request keeps
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import partial
 
 from actors.apiserver.caches.watch_caches import Caches
 from actors.apiserver.metrics.flows import EXECUTING, READS, WAITING, FlowMetering
@@ -25,7 +26,7 @@ from sim.api.auth.attributes import AccessAttributes
 from sim.api.fairness.classification import Asked, Flow, Level, Plan, Work, list_work, write_work
 from sim.api.fairness.queues import QueueSet, Verdict
 from sim.api.fairness.state import WAIT_BUCKETS_US, FairnessState, Held, LevelState
-from sim.api.store import Page, Range
+from sim.api.store import Change, Page, Range
 from sim.api.types import Request, UserInfo
 from sim.units import NO_REVISION, parse_whole
 
@@ -55,7 +56,11 @@ class Seats:
         self._waits_us: dict[tuple[str, str, bool], list[int]] = {}
         self._plan: Plan | None = None  # the configuration that the levels have
         self._shown: Plan | None = None  # the newest configuration
-        self._prefixes = [server.scheme.prefix(server.scheme.resource(each)) for each in (SCHEMAS, LEVELS)]
+        self._changed_revs = [NO_REVISION, NO_REVISION]  # of the newest changes
+        for place, plural in enumerate((SCHEMAS, LEVELS)):
+            cancel = store.subscribe(server.scheme.prefix(plural), partial(self._note_change, place))
+            if server.ctx is not None:
+                server.ctx.on_stop(cancel)
         self._plan_revs = (NO_REVISION, NO_REVISION)  # of both caches, for the newest plan
         self._pumping = False
         self._begun_us: dict[int, int] = {}  # by request that has seats
@@ -210,10 +215,13 @@ class Seats:
 
     # --- configuration ----------------------------------------------------------------------------
 
+    def _note_change(self, place: int, change: Change) -> None:
+        self._changed_revs[place] = change.rev
+
     def _shown_plan(self) -> Plan:
         """Return the present configuration; the levels keep theirs until a request needs a seat."""
-        store, shown, revs = self._store, self._shown, self._plan_revs
-        if shown is not None and not any(map(store.changed_since, revs, self._prefixes)):
+        shown, revs, changed = self._shown, self._plan_revs, self._changed_revs
+        if shown is not None and revs[0] >= changed[0] and revs[1] >= changed[1]:
             return shown  # the usual case, without a look at the caches
         scheme = self._server.scheme
         caches = [self._caches.of(scheme.resource(plural)) for plural in (SCHEMAS, LEVELS)]

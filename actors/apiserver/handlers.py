@@ -147,12 +147,13 @@ class Handlers:
                 raise method_not_allowed()
             return special(call)
         if verb == "list":
-            matches = select(self._scheme, call).matches
+            selection = select(self._scheme, call)
+            matches, only = selection.matches, selection.only
             if not options:
                 return verbs_list.list_stored(call, verbs_list.ListPlan(False), matches)
             # Upstream's cache answers lists of converted kinds, too: its words about bad options.
             verbs_list.plan_list(options, self._caches.of(call.resource).direct)
-            return verbs_list.list_stored(call, verbs_list.plan_list(options, True), matches)
+            return verbs_list.list_stored(call, verbs_list.plan_list(options, True), matches, only)
         if verb == "get" and options.get("resourceVersion"):
             verbs_list.parse_list_revision(options["resourceVersion"], self._caches.of(call.resource).direct)
         if verb == "deletecollection":
@@ -218,25 +219,29 @@ class Handlers:
             else:
                 of_node = selection.node and not plan.limit
                 by_node = self._caches.by_node
-                page = by_node.page(cache, prefix, selection.node) if of_node else cache.page(prefix)
+                page = (
+                    by_node.page(cache, prefix, selection.node)
+                    if of_node
+                    else cache.page(prefix, selection.only)
+                )
                 if of_node and selection.alone:
                     matches = None  # so that no pod is decoded to be compared
             reply = verbs_list.page_reply(page, plan, matches, prefix, counts)
             meters = self._caches.kernel.meters
             if meters is not None and not cache.direct:
                 index = "f:spec.nodeName" if selection.node and not selection.key else ""
-                count_cached_list(meters, call.resource, index, len(page.items), len(reply.items or ()))
+                count_cached_list(meters, call.resource, index, page.count, len(reply.items or ()))
             return reply
 
         return CachedRead(cache, plan.rev, read)
 
     def _delete_collection(self, call: Call) -> Steps:
-        matches = select(self._scheme, call).matches
+        selection = select(self._scheme, call)
         options = call.options
         how = verbs_delete.checked_options(call)
         verbs_list.plan_list(options, self._caches.of(call.resource).direct)
         plan = verbs_list.plan_list({k: v for k, v in options.items() if k != "resourceVersion"}, True)
-        listed = yield from verbs_list.list_stored(call, plan, matches)
+        listed = yield from verbs_list.list_stored(call, plan, selection.matches, selection.only)
         return (yield from verbs_delete.delete_collection(call, listed, how))
 
     def needs_cache(self, call: Call) -> bool:

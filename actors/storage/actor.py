@@ -107,6 +107,7 @@ class Storage:
         self.inside: dict[_Pending, None] = {}  # arrived at a process, and not answered yet
         # Of those, the ones that wait for a quorum, with their causes.
         self.held: dict[_Pending, int] = {}
+        self.store.selects = kernel.fast.postings
         if kernel.fast.compact:
             self.store.pack(PODS)
 

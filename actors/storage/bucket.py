@@ -15,7 +15,8 @@ from operator import attrgetter
 from typing import Any
 
 from actors.storage.compact.items import Packer
-from sim.api.store import Change, Item
+from actors.storage.postings import KEPT_MAX, Postings
+from sim.api.store import Change, Item, Only
 from sim.api.watch.columnar_renewals import Course, Run, spread
 from sim.units import NO_REVISION, Revision, Virtual
 
@@ -70,7 +71,7 @@ class Bucket:
     """
 
     __slots__ = (
-        "_appended", "_dead", "_keys", "course", "items", "leave", "log", "packer", "prefix", "subscribers", "subscription",
+        "_appended", "_dead", "_keys", "_postings", "course", "items", "leave", "log", "packer", "prefix", "subscribers", "subscription",
         "uninterested",
     )  # fmt: skip
 
@@ -87,6 +88,7 @@ class Bucket:
         self.subscription = object()
         self._keys: list[str] | None = None  # None: the next reader sorts them
         self._appended = False
+        self._postings: dict[str, Postings] = {}  # by what they show, the last used last
         self._dead: dict[str, None] = {}  # keys in `_keys` with a deleted object
 
     def add_key(self, key: str) -> None:
@@ -131,6 +133,21 @@ class Bucket:
         """Bring all objects up to date with columnar renewals."""
         for key in () if self.course is None else self.course.rows:
             self.bring(key)
+
+    def selected(self, only: Only, floor: Revision, now: Revision) -> list[str]:
+        """The keys of the present objects with a value, in order.
+
+        floor: the oldest revision after which the log is whole; now: the present one
+        """
+        found = self._postings.pop(only.name, None)
+        if found is None or found.rev < floor:
+            found = Postings(only.read, self.items, now)
+        elif later := self.log.since(found.rev):
+            found.follow({change.item.key for change in spread(later)}, self.items, now)
+        if len(self._postings) >= KEPT_MAX:
+            del self._postings[next(iter(self._postings))]
+        self._postings[only.name] = found
+        return found.keys(only)
 
     def before(self, rev: Revision) -> dict[str, Item] | None:
         """The items as of a revision; None if they are the present ones."""

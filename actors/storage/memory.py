@@ -25,6 +25,7 @@ from typing import Any
 
 from actors.storage.bucket import Bucket, Log, Subscriber, bucket_of
 from actors.storage.compact.items import YOUNG_MAX, Packer
+from actors.storage.postings import ITEMS_MIN
 from sim.api.store import (
     Answer,
     Change,
@@ -65,6 +66,7 @@ class MemoryStore:
         self.guards: dict[str, Callable[[], None]] = {}
         # The latest superseded heartbeat revisions.
         self._heartbeat_items: deque[HeartbeatItem] = deque()
+        self.selects = False  # True if lists with a selector read postings
         self._before_compact: list[Callable[[Revision], None]] = []
         # Called at each commit with (key, revision, cause); returns the trace record of the write.
         self.note: Callable[[str, Revision, int], int] | None = None
@@ -367,6 +369,13 @@ class MemoryStore:
         low = max(op.prefix, op.start)
         first = bisect_left(keys, low)
         last = len(keys) if op.prefix == bucket.prefix else bisect_left(keys, _end(op.prefix), first)
+        if op.only is not None and self.selects and past is None and last - first >= ITEMS_MIN:
+            if bucket.course is None and not op.limit:
+                end = keys[last - 1]
+                chosen = bucket.selected(op.only, self._floor, self._rev)
+                return Page(
+                    [items[key] for key in chosen if low <= key <= end], rev, whole=(last - first, end)
+                )
         if op.limit and last - first > op.limit:
             stop = first + op.limit
             return Page([items[key] for key in keys[first:stop]], rev, True, last - stop)

@@ -18,7 +18,8 @@ store in memory and step by step over one that is slow, failing or remote.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -185,15 +186,30 @@ class Get(msgspec.Struct, frozen=True):
     key: str
 
 
+class Only(NamedTuple):
+    """What a list selects by one label or field, as a hint.
+
+    name: differs between labels and fields of one resource; read: reads the value of an object
+    values: those that are selected
+    """
+
+    name: str
+    read: Callable[[Item], str | None]
+    values: tuple[str, ...]
+
+
 class Range(msgspec.Struct, frozen=True):
     """Reads the keys in [start, prefix end) in key order, at `rev` (0: now). Answers Page |
     Compacted | FutureRevision.
+
+    only: the store may leave out objects with other values; it is not used with a limit
     """
 
     prefix: str
     start: str = ""
     limit: int = 0
     rev: Revision = NO_REVISION
+    only: Only | None = None
 
 
 class Put(msgspec.Struct, frozen=True):
@@ -268,12 +284,21 @@ Op = Get | Range | Put | Delete | Pause | Consult
 class Page(msgspec.Struct, frozen=True):
     """A range of items in key order. rev: revision of the read; more: True if further keys exist;
     remaining: their number.
+
+    whole: of a range of which items were left out (`Range.only`): the number and the last of its
+        keys
     """
 
     items: list[Item]
     rev: Revision
     more: bool = False
     remaining: int = 0
+    whole: tuple[int, str] | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of items in the range, with those that were left out."""
+        return len(self.items) if self.whole is None else self.whole[0]
 
 
 class Mismatch(msgspec.Struct, frozen=True):

@@ -39,6 +39,7 @@ class FastPaths:
     lazy: watch events are taken when the informer is read, where no handler needs them at once
         (`sim.client.cache.informer`)
     compact: stored objects at rest are kept in a packed form (`actors.storage.compact.items`)
+    postings: a list with a selector reads the keys by value (`actors.storage.postings`)
     """
 
     templates: bool = True
@@ -48,6 +49,7 @@ class FastPaths:
     read_writes: bool = True
     lazy: bool = True
     compact: bool = True
+    postings: bool = True
 
     @classmethod
     def of(cls, fast: bool | FastPaths) -> FastPaths:

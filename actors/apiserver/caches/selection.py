@@ -10,10 +10,14 @@ Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{get,watch}.go,
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from sim.api import selectors
 from sim.api.refusals import bad_request
+from sim.api.schema.resource import Resource
 from sim.api.scheme.scheme import Scheme
+from sim.api.selectors import FieldSelector, LabelSelector
+from sim.api.store import Item, Only
 from sim.api.types import Obj
 from sim.api.verbs import list as verbs_list
 from sim.api.verbs.call import Call
@@ -27,12 +31,14 @@ class Selection:
     key: of the one object that it can match
     node: the one node of the pods that it can match
     alone: True if it selects all pods of that node
+    only: a hint for the store, by one of the labels or fields
     """
 
     matches: Callable[[Obj], bool] | None = None
     key: str = ""
     node: str = ""
     alone: bool = False
+    only: Only | None = None
 
 
 EVERYTHING = Selection()
@@ -87,9 +93,40 @@ def select(scheme: Scheme, call: Call) -> Selection:
     node = (fields.exact("spec.nodeName") or "") if call.resource.rule == "pods" else ""
     if labels.empty:
         alone = bool(node) and len(fields.requirements) == 1  # the list of a node agent
-        return Selection(_on_node(node) if alone else fields.matches, key, node, alone)
+        only = _only_field(call.resource, fields)
+        return Selection(_on_node(node) if alone else fields.matches, key, node, alone, only)
+    only = _only_label(labels) or _only_field(call.resource, fields)
     if fields.empty:
-        return Selection(lambda obj: labels.matches(obj["metadata"].get("labels")), key, node)
+        return Selection(lambda obj: labels.matches(obj["metadata"].get("labels")), key, node, only=only)
     return Selection(
-        lambda obj: labels.matches(obj["metadata"].get("labels")) and fields.matches(obj), key, node
+        lambda obj: labels.matches(obj["metadata"].get("labels")) and fields.matches(obj),
+        key,
+        node,
+        only=only,
     )
+
+
+def _only_label(labels: LabelSelector) -> Only | None:
+    """The hint of the first label that has to have one of some values."""
+    for each in labels.requirements:
+        if each.operator == selectors.IN:
+            return Only(f"label {each.key}", partial(_label_of, each.key), each.values)
+    return None
+
+
+def _label_of(key: str, item: Item) -> str | None:
+    found: str | None = (item.peek("metadata", "labels") or {}).get(key)
+    return found
+
+
+def _only_field(resource: Resource, fields: FieldSelector) -> Only | None:
+    """The hint of the first field that has to have a value."""
+    for each in fields.requirements:
+        if each.equal:
+            name = f"field {resource.api_version} {each.field}"
+            return Only(name, partial(_field_of, each.get), (each.value,))
+    return None
+
+
+def _field_of(get: Callable[[Obj], str], item: Item) -> str:
+    return get(item.obj)

@@ -25,7 +25,7 @@ from sim.api.go.base64 import URL_LETTERS, corrupt_at
 from sim.api.refusals import Refusal, Steps, bad_request, internal
 from sim.api.schema.field_validation import go_kind
 from sim.api.schema.json_text import parse
-from sim.api.store import Compacted, FutureRevision, Item, Page, Range, Unavailable
+from sim.api.store import Compacted, FutureRevision, Item, Only, Page, Range, Unavailable
 from sim.api.types import Obj, Reply
 from sim.api.verbs.call import Call, unavailable
 from sim.dataclass import dataclass
@@ -205,12 +205,12 @@ def _bad_token(why: str) -> Refusal:
     return bad_request(f"invalid continue token: continue key is not valid: {why}")
 
 
-def list_stored(call: Call, plan: ListPlan, matches: Matches | None) -> Steps:
-    """A list answered by the store."""
+def list_stored(call: Call, plan: ListPlan, matches: Matches | None, only: Only | None = None) -> Steps:
+    """A list answered by the store.  only: a hint about what matches"""
     prefix = call.registry.scheme.prefix(call.resource, call.request.namespace)
     start = prefix + plan.start if plan.start else ""
     rev = NO_REVISION if plan.newer else plan.rev
-    answer = yield Range(prefix, start, plan.limit if matches is None else 0, rev)
+    answer = yield Range(prefix, start, plan.limit if matches is None else 0, rev, only)
     if isinstance(answer, Unavailable):
         unavailable(answer)
     if isinstance(answer, Compacted):
@@ -237,7 +237,7 @@ def page_reply(
     items, more = page.items, page.more
     remaining: int | None = page.remaining if more and counts else None
     if matches is not None:
-        items, more = _matching(page.items, matches, plan.limit)
+        items, more = _matching(page, matches, plan.limit)
         remaining = None
     if not more:
         return Reply(200, items=items, revision=page.rev)
@@ -245,16 +245,18 @@ def page_reply(
     return Reply(200, items=items, revision=page.rev, more=token, remaining=remaining)
 
 
-def _matching(items: list[Item], matches: Matches, limit: int) -> tuple[list[Item], bool]:
+def _matching(page: Page, matches: Matches, limit: int) -> tuple[list[Item], bool]:
     """Up to `limit` matching items, and True if more keys follow the last of them."""
+    items = page.items
     if not limit:
         return [item for item in items if matches(item.obj)], False
     out: list[Item] = []
-    for index, item in enumerate(items):
+    last = (items[-1].key if items else "") if page.whole is None else page.whole[1]
+    for item in items:
         if matches(item.obj):
             out.append(item)
             if len(out) == limit:
                 # Quirk: a page that is exactly full has a continue token, even if no later key
                 # matches.
-                return out, index + 1 < len(items)
+                return out, item.key != last
     return out, False

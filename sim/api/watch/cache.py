@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import chain
 
-from sim.api.store import Change, Compacted, HeartbeatItem, Item, Page, Range
+from sim.api.store import Change, Compacted, HeartbeatItem, Item, Only, Page, Range
 from sim.api.types import Obj, WatchEvent
 from sim.api.watch.cache_watch import ENDED, UNREAD_MAX, CacheWatch
 from sim.api.watch.delivery import WAITING, Delivery
@@ -176,14 +176,17 @@ class WatchCache:
             bool(self._window.changes) or self._window.dropped_rev > horizon.start_rev or horizon.progressed
         )
 
-    def page(self, prefix: str) -> Page:
-        """All objects below a prefix that are visible now, with the cache's revision as `rev`."""
+    def page(self, prefix: str, only: Only | None = None) -> Page:
+        """All objects below a prefix that are visible now, with the cache's revision as `rev`.
+
+        only: a hint about what is selected of them
+        """
         rev = self.revision()
         copied = self._copied(rev)
         if copied is not None:
             return Page([item for key, item in copied.items() if key.startswith(prefix)], rev)
-        page: Page = self.feed.range(Range(prefix, rev=self._readable(rev)))
-        return Page(page.items, rev)
+        page: Page = self.feed.range(Range(prefix, rev=self._readable(rev), only=only))
+        return Page(page.items, rev, whole=page.whole)
 
     def _copied(self, rev: Revision, incoming: Sequence[Change] = ()) -> dict[str, Item] | None:
         """All objects at a revision that the store has compacted, otherwise None; advances the
