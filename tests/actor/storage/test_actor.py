@@ -143,3 +143,14 @@ async def test_committed_writes_survive_a_crash() -> None:
         rig.actor.start()
         await rig.run(1 * SECOND)
         assert rig.is_stored()
+
+
+async def test_each_change_of_the_quorum_starts_a_new_waiting_time() -> None:
+    async with opened() as rig:
+        for quorum in (False, True, False):
+            rig.storage.set_quorum(quorum)
+            await rig.run(1 * SECOND)
+        await rig.run(NO_LEADER_US - 1 * SECOND - 1)
+        assert rig.storage.led
+        await rig.run(1)
+        assert not rig.storage.led
