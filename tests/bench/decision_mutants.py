@@ -113,6 +113,12 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "coverings have no pieces without length"
     ),
     ("sim/check/expect.py", "since_us", "0 -> False"): "a number all the same",
+    ("sim/check/expect.py", "_each_measured", "0 -> False"): "a number all the same",
+    ("sim/check/tally.py", "see", "not world.moved -> False"): "no object is placed on a node without a name",
+    ("sim/check/tally.py", "see", "world.node_of(resource, item.obj) -> True"): (
+        "an object without a node is on no node that moved"
+    ),
+    ("sim/check/trigger.py", "step", "self._after -> True"): "no step has an empty name",
 }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sim.check import parse_condition
+from sim.check.predicate import _at
 from sim.ident import NAMES
 
 NAMES_ = NAMES["orch"]
@@ -192,3 +193,10 @@ def test_a_field_that_no_object_has_is_refused(condition: str, says: str) -> Non
 )
 def test_a_field_that_objects_may_have_is_not_refused(condition: str) -> None:
     assert parse_condition(condition, NAMES_).test({}) is False
+
+
+def test_path_into_a_list_needs_the_number_of_an_item() -> None:
+    obj = {"spec": {"containers": [{"image": "a"}]}}
+    assert _at(obj, ("spec", "containers", "0", "image")) == "a"
+    assert [_at(obj, ("spec", "containers", part)) for part in ("1", "first", "-1")] == [None] * 3
+    assert _at(obj, ("spec", "containers", "0", "image", "x")) is None

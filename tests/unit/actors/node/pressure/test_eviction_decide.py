@@ -205,6 +205,7 @@ def test_storage_limit_of_pod_is_sum_of_its_containers_limits(
 
 def test_message_about_local_storage_names_the_exceeded_limit() -> None:
     assert over_local_limit(LocalUse((("tmp", 10, "0"),), (("c", 5, "10"),), 15)) == ""
+    assert over_local_limit(LocalUse(containers=(("c", 5, "0"),))) == ""  # no limit
     assert over_local_limit(LocalUse(volumes=(("tmp", 2 * MI, "1Mi"),))) == (
         'Usage of EmptyDir volume "tmp" exceeds the limit "1Mi". '
     )

@@ -55,7 +55,13 @@ def test_service_account_is_matched_by_its_user_name() -> None:
     assert judged(source, bot) == allowed_by(
         'RoleBinding "b/ns" of ClusterRole "reader" to ServiceAccount "bot/ns"'
     )
-    assert judged(source, UserInfo("system:serviceaccount:other:bot")) == NO_OPINION
+    other = UserInfo("system:serviceaccount:other:bot")
+    assert judged(source, other) == NO_OPINION
+    elsewhere = [binding("b", "reader", account("bot", "other"), namespace="ns")]
+    source = book(clusterroles=[READER], rolebindings=elsewhere)
+    assert judged(source, other) == allowed_by(
+        'RoleBinding "b/ns" of ClusterRole "reader" to ServiceAccount "bot/other"'
+    )
 
 
 def test_service_account_without_namespace_matches_nothing_in_a_cluster_binding() -> None:
