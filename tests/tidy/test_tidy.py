@@ -33,6 +33,7 @@ PURE_ZONE = (
     "sim/errors.py",
     "sim/series.py",
     "sim/statistics.py",
+    "sim/verdict.py",
     "sim/check/",
     "sim/report/",
 )

@@ -48,10 +48,10 @@ class Places:
     times: the instants; pairs: with the series of each in the trace
     after: the columns after the renewals
     sent, ended: when each is sent, and when the one before it was answered
-    done: how many have happened; kept: how many of these have been copied to the columns of `Beats`
+    done: how many have happened; copied: how many of these `Beats.columns` hold
     """
 
-    __slots__ = ("after", "done", "ended", "kept", "pairs", "sent", "times", "window")
+    __slots__ = ("after", "copied", "done", "ended", "pairs", "sent", "times", "window")
 
     def __init__(self, window: Window, before: Columns) -> None:
         at = before["at"]
@@ -61,7 +61,7 @@ class Places:
         self.sent: Any = before["sent"]
         self.ended: Any = before["end"]
         self.after = following(before)
-        self.done = self.kept = 0
+        self.done = self.copied = 0
 
     def drop(self, place: int) -> None:
         """Cancel the renewal at a place."""
@@ -269,13 +269,13 @@ class Beats:
     def _keep(self) -> None:
         """Copy what has happened to the columns."""
         places = self._places
-        if places is not None and places.kept < places.done:
-            kept, done, window = places.kept, places.done, places.window
-            rows = window.rows[kept:done]
+        if places is not None and places.copied < places.done:
+            copied, done, window = places.copied, places.done, places.window
+            rows = window.rows[copied:done]
             for name, column in places.after.items():
-                self.columns[name][rows] = column[kept:done]
+                self.columns[name][rows] = column[copied:done]
             self._course.last[rows] = window.serial
-            places.kept = done
+            places.copied = done
 
     def _open(self, begin_us: Virtual) -> None:
         """Open the window from `begin_us` on."""
