@@ -16,17 +16,8 @@ from __future__ import annotations
 from typing import assert_never
 
 from actors.controllers.horizontalpodautoscaler import decide
+from actors.controllers.horizontalpodautoscaler import sync as steps
 from actors.controllers.horizontalpodautoscaler.metrics_apis import source_of
-from actors.controllers.horizontalpodautoscaler.sync import (
-    AUTOSCALERS,
-    Action,
-    Answer,
-    GetScale,
-    ReadMetric,
-    Seen,
-    SetScale,
-    reconcile,
-)
 from actors.controllers.shared.pod_owners import labelled
 from actors.controllers.shared.shell import Env
 from actors.controllers.shared.steps import Event, Update, carry_out
@@ -56,7 +47,7 @@ class AutoscalerLoop:
         options = env.options
         period_us = options.horizontal_pod_autoscaler_sync_period_us
         self.queue = WorkQueue(env.ctx, "horizontalpodautoscaler", ItemExponential(period_us, period_us))
-        self.autoscalers = env.informers[AUTOSCALERS]
+        self.autoscalers = env.informers[steps.AUTOSCALERS]
         self.pods = env.informers["pods"]
         self._failed = env.ctx.kernel.kind("sync-error", "queue", "key", "error")
         self._history: dict[str, decide.History] = {}
@@ -88,7 +79,7 @@ class AutoscalerLoop:
     async def sync(self, key: str, hpa: Obj) -> str | None:
         """Scale the target of one autoscaler; returns an error text or None."""
         scheme, ctx = self.env.scheme, self.env.ctx
-        seen = Seen(
+        seen = steps.Seen(
             (*scheme.resources, *scheme.more.served.resources),
             lambda namespace, selector: labelled(self.pods, namespace, selector),
             self._periods,
@@ -96,21 +87,21 @@ class AutoscalerLoop:
             ctx.now_us(),
             ctx.wall_us(),
         )
-        outcome = await carry_out(reconcile(hpa, seen), self._do)
+        outcome = await carry_out(steps.reconcile(hpa, seen), self._do)
         if outcome.history is not None:
             self._history[key] = outcome.history
         return outcome.error
 
-    async def _do(self, action: Action) -> Answer:
+    async def _do(self, action: steps.Action) -> steps.Answer:
         ctx, reply, source = self.env.ctx, Reply(code=200), None
         match action:
-            case GetScale(resource, namespace, name):
+            case steps.GetScale(resource, namespace, name):
                 request = self.scales.request("get", resource, namespace, name, subresource="scale")
                 reply = await self.scales.ask(request)
-            case SetScale(resource, scale, target, why, cause):
+            case steps.SetScale(resource, scale, target, why, cause):
                 ctx.decided("autoscale", target, why, cause)
                 reply = await self.scales.update(resource, scale, subresource="scale")
-            case ReadMetric(asked):
+            case steps.ReadMetric(asked):
                 source = await source_of(self.env.metrics, self.client, self.env.scheme, asked)
             case Update(name, obj, subresource):
                 reply = await self.client.update(name, obj, subresource)
@@ -118,4 +109,4 @@ class AutoscalerLoop:
                 self.recorder.event(obj, kind, reason, message)
             case _:
                 assert_never(action)
-        return Answer(reply, source, ctx.now_us(), ctx.wall_us())
+        return steps.Answer(reply, source, ctx.now_us(), ctx.wall_us())

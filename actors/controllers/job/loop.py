@@ -16,18 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from actors.controllers.job import decide
-from actors.controllers.job.sync import (
-    PREFIX,
-    Action,
-    Answer,
-    Count,
-    CreatePods,
-    DeletePods,
-    FreePods,
-    Outcome,
-    Seen,
-    sync_job,
-)
+from actors.controllers.job import sync as steps
 from actors.controllers.shared.metering import count, observe
 from actors.controllers.shared.pod_owners import (
     PodControl,
@@ -238,7 +227,7 @@ class JobLoop:
         pods, error = await self._claim(job)
         if error is not None:
             return error, False
-        seen = Seen(
+        seen = steps.Seen(
             key,
             tracking,
             owner_ref(self.env, "jobs", job),
@@ -248,39 +237,39 @@ class JobLoop:
             self._policies_enabled,
             self.env.ctx.wall_us(),
         )
-        outcome = await carry_out(sync_job(job, pods, seen), self._do)
+        outcome = await carry_out(steps.sync_job(job, pods, seen), self._do)
         self._count_sync(job, outcome, begun_us)
         return outcome.error, outcome.resets
 
-    def _count_sync(self, job: Obj, outcome: Outcome, begun_us: int) -> None:
+    def _count_sync(self, job: Obj, outcome: steps.Outcome, begun_us: int) -> None:
         """Count a sync for metrics."""
         kernel = self.env.ctx.kernel
         labels = decide.completion_mode(job), "success" if outcome.error is None else "error", outcome.work
-        count(kernel, f"{PREFIX}job_sync_total", *labels)
+        count(kernel, f"{steps.PREFIX}job_sync_total", *labels)
         took_us = self.env.ctx.now_us() - begun_us
-        observe(kernel, f"{PREFIX}job_sync_duration_seconds", took_us / SECOND, *labels)
+        observe(kernel, f"{steps.PREFIX}job_sync_duration_seconds", took_us / SECOND, *labels)
 
-    async def _do(self, action: Action) -> Answer:
+    async def _do(self, action: steps.Action) -> steps.Answer:
         replies: Sequence[Reply] = ()
         made, error = 0, None
         match action:
-            case CreatePods(job, pods):
+            case steps.CreatePods(job, pods):
                 self.expectations.expect_creates(key_of(job), len(pods))
                 made, error = await self.control.create_counted(job, pods)
-            case DeletePods(job, pods, uncounted):
+            case steps.DeletePods(job, pods, uncounted):
                 if uncounted:
                     self.expectations.expect(key_of(job), 0, len(pods))
                 send = self._remove_send(job, pods) if uncounted else self.stopper.delete_send(job, pods)
                 replies = await in_parallel(self.env.ctx, len(pods), send)
-            case FreePods(key, pods):
+            case steps.FreePods(key, pods):
                 replies = await self._remove_finalizers(key, pods)
-            case Count(family, labels, by):
+            case steps.Count(family, labels, by):
                 count(self.env.ctx.kernel, family, *labels, by=by)
             case Update() | Event() | Requeue():
                 replies = (await self.shell.do(action),)
             case _:
                 assert_never(action)
-        return Answer(self.env.ctx.wall_us(), replies, made, error)
+        return steps.Answer(self.env.ctx.wall_us(), replies, made, error)
 
     def _tracking(self, key: str, job: Obj) -> decide.Tracking:
         """The rules by which pods count now.

@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
+from actors.controllers.nodelifecycle import examine
 from actors.controllers.nodelifecycle.decide import (
     NO_EXECUTE,
     Health,
@@ -34,22 +35,6 @@ from actors.controllers.nodelifecycle.decide import (
     observe,
     only_reported,
     same,
-)
-from actors.controllers.nodelifecycle.examine import (
-    Action,
-    Answer,
-    Attribute,
-    Count,
-    MarkPods,
-    Queue,
-    Seen,
-    Steps,
-    Swap,
-    Unqueue,
-    WriteSilence,
-    examine,
-    mark_reachable,
-    node_event,
 )
 from actors.controllers.nodelifecycle.renewals import NodeRenewal, Renewals
 from actors.controllers.nodelifecycle.writes import NodeTaints, PodMarks, TaintWriter
@@ -334,7 +319,7 @@ class NodeLifecycle:
         silent = now_us - health.probe_us > self._options.node_monitor_grace_period_us
         settled = silent and health.settled[0] is node and health.settled[1] == renewed
         if node is not None and (silent or not well) and not settled:
-            seen = Seen(
+            seen = examine.Seen(
                 self._env.names,
                 self._options.node_monitor_grace_period_us,
                 self._options.node_startup_grace_period_us,
@@ -342,7 +327,7 @@ class NodeLifecycle:
                 now_us,
                 self._ctx.wall_us() + self._owed_us,
             )
-            await carry_out(examine(health, node, renewed, seen), self._do)
+            await carry_out(examine.examine(health, node, renewed, seen), self._do)
             self._leases.pull()
         self._renewals.set_deadline(health)
         if not health.lease_only or health.renewed is None:
@@ -361,7 +346,7 @@ class NodeLifecycle:
             name = node["metadata"]["name"]
             with caused_by(kernel, self._agenda.membership_causes.get(name, 0)):
                 text = f"Node {name} event: Registered Node {name} in Controller"
-                await self._do(node_event(node, "RegisteredNode", text))
+                await self._do(examine.node_event(node, "RegisteredNode", text))
             self._health[name] = health = self._new_health(name)
             self._renewals.holders[health.lease_key] = health
             health.node = node
@@ -373,7 +358,7 @@ class NodeLifecycle:
             if health.node is not None:
                 text = f"Node {health.name} event: Removing Node {health.name} from Controller"
                 with caused_by(kernel, self._agenda.membership_causes.get(health.name, 0)):
-                    await self._do(node_event(health.node, "RemovingNode", text))
+                    await self._do(examine.node_event(health.node, "RemovingNode", text))
         self._agenda.membership_causes = {}
         if added or gone:
             self._renewals.invalidate_rows()
@@ -393,35 +378,35 @@ class NodeLifecycle:
         namespace = self._env.names.lease_namespace
         return Health(name, self._client.scheme.key("leases", namespace, name))
 
-    async def _do(self, action: Action) -> Answer:
+    async def _do(self, action: examine.Action) -> examine.Answer:
         """Do what a step says; before a request, sleep for the work since the last one."""
         ctx, client, zones = self._ctx, self._client, self._zones
         reply, done = Reply(code=200), True
         match action:
-            case WriteSilence(health, node, silent_us):
+            case examine.WriteSilence(health, node, silent_us):
                 await self._sleep_owed()
                 why = {"silent_us": silent_us, "lease": health.lease_revision}
                 silence = ctx.silence(health.name, health.probe_us)  # the active fault, if any
                 health.verdict = ctx.decided("unheard", f"nodes/{health.name}", why, silence)
                 reply = await client.update("nodes", node, subresource="status")
-            case Count(health, None):
+            case examine.Count(health, None):
                 zones.leave_out(health)
-            case Count(health, node, ready):
+            case examine.Count(health, node, ready):
                 assert node is not None
                 zones.count(health, node, ready)
-            case Attribute(health, status):
+            case examine.Attribute(health, status):
                 self._attribute(health, status)
-            case Swap(node, add, remove):
+            case examine.Swap(node, add, remove):
                 await self._sleep_owed()
                 pairs = ([(key, NO_EXECUTE) for key in keys] for keys in (add, remove))
                 done = await self._writer.swap(node, *pairs)
-            case Queue(node, again):
+            case examine.Queue(node, again):
                 zones.queue(node, requeue=again)
-            case Unqueue(node):
+            case examine.Unqueue(node):
                 zones.unqueue(node)
                 if (known := self._health.get(node["metadata"]["name"])) is not None:
                     known.settled = None, None
-            case MarkPods(name):
+            case examine.MarkPods(name):
                 await self._sleep_owed()
                 done = await self._pod_marks.mark(self._pods_of(name))
             case Event(obj, kind, reason, message):
@@ -432,7 +417,7 @@ class NodeLifecycle:
                 await ctx.sleep_us(us)
             case _:
                 assert_never(action)
-        return Answer(reply, done, ctx.now_us() + self._owed_us, ctx.wall_us() + self._owed_us)
+        return examine.Answer(reply, done, ctx.now_us() + self._owed_us, ctx.wall_us() + self._owed_us)
 
     def _attribute(self, health: Health, status: str) -> None:
         """Let what follows have the cause of the node's Ready status."""
@@ -443,7 +428,7 @@ class NodeLifecycle:
         self._ctx.kernel.follow(health.verdict or found or self._ctx.kernel.cause)
 
     async def _mark_reachable(self, node: Obj) -> None:
-        steps: Steps[None] = mark_reachable(node, self._env.names)
+        steps: examine.Steps[None] = examine.mark_reachable(node, self._env.names)
         await carry_out(steps, self._do)
 
     async def _handle_disruption(self, nodes: Mapping[str, Obj]) -> None:
