@@ -104,7 +104,7 @@ async def test_silent_node_is_passed_over_until_it_changes(monkeypatch: pytest.M
         updated.append(health.name)
         return examine(health, node, renewed, seen)
 
-    monkeypatch.setattr(loop, "examine", counted)
+    monkeypatch.setattr(loop.examine, "examine", counted)
     async with world(LOOPS) as w:
         await begun(w)
         await w.create("nodes", {"metadata": {"name": "other"}}, "")
