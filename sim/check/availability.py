@@ -40,12 +40,16 @@ class AvailablePods:
 
     def pod(self, change: Change) -> None:
         """Take a commit of a pod of the selection."""
-        key, pod = change.item.key, change.item.obj
-        self._count(self._node_of.pop(key, None), -1)
+        key, pod, node = change.item.key, change.item.obj, None
         if not change.deleted and is_available(pod):
-            node = self._node_of[key] = (pod.get("spec") or {}).get("nodeName", "")
+            node = (pod.get("spec") or {}).get("nodeName", "")
+        before = self._node_of.pop(key, None)
+        if node is not None:
+            self._node_of[key] = node
+        if node != before:
+            self._count(before, -1)
             self._count(node, +1)
-        self._note(change.at_us)
+            self._note(change.at_us)
 
     def machine(self, node: str, serves: bool, at_us: int) -> None:
         """A node's machine begins or ceases to serve: power, or its network."""

@@ -62,10 +62,11 @@ class Observer:
 
     def see(self, change: Change) -> None:
         """Take a commit."""
-        self.learn(change)
-        resource = change.item.key.split("/", 3)[2]
+        world, resource = self.world, change.item.key.split("/", 3)[2]
+        if resource in world.resources:
+            world.see(resource, change)
         for watcher in self._by_resource.get(resource, ()):
-            watcher.see(self.world, resource, change)
+            watcher.see(world, resource, change)
 
     def machine(self, node: str, serves: bool, at_us: int) -> None:
         """The machine of a node begins or ceases to serve."""

@@ -41,15 +41,24 @@ class CauseHolder(Protocol):
         ...
 
 
-@contextmanager
-def caused_by(kernel: CauseHolder, record: int) -> Iterator[None]:
+class caused_by:
     """All work within this context is caused by the record (0: by the present cause), and what
     follows it by the cause from before.
     """
-    before = kernel.cause
-    kernel.cause = record or before
-    yield
-    kernel.cause = before  # after an error the unit of work ends, and its cause with it
+
+    __slots__ = ("_before", "_kernel", "_record")
+
+    def __init__(self, kernel: CauseHolder, record: int) -> None:
+        self._kernel = kernel
+        self._record = record
+
+    def __enter__(self) -> None:
+        self._before = self._kernel.cause
+        self._kernel.cause = self._record or self._before
+
+    def __exit__(self, error: object, *_: object) -> None:
+        if error is None:  # after an error the unit of work ends, and its cause with it
+            self._kernel.cause = self._before
 
 
 @contextmanager

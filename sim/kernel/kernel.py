@@ -291,7 +291,7 @@ class Kernel:
             self._note_cancel(task)
         done: outcome.Maybe[Entry | None] = outcome.capture(self._work)
         self._carrier = None
-        entry = None if isinstance(done, outcome.Error) else done.value
+        entry = None if type(done) is outcome.Error else done.value
         if entry is None:
             assert self._driver is not None
             reschedule(self._driver, done)
@@ -634,7 +634,7 @@ class Kernel:
         self.current = task
         self.cause = task.cause
         assert task.trio_task is not None
-        reschedule(task.trio_task, value if isinstance(value, outcome.Error) else outcome.Value(value))
+        reschedule(task.trio_task, value if type(value) is outcome.Error else outcome.Value(value))
 
     def cancel_owned(self, owner: Any) -> None:
         """Cancel all tasks of an owner, in order of start; the running one ends by itself

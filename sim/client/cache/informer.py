@@ -399,7 +399,7 @@ class Informer:
         """Apply one watch event to the store and notify handlers."""
         item = event.item
         assert item is not None and item.key.startswith(self._prefix), "an event is of another resource"
-        news, key = self._unread.news, self._short(item.key)
+        news, key = self._unread.news, intern(item.key.removeprefix(self._prefix))
         if event.type == "DELETED":
             self._unread.drop_news(item.key)
             self._remove(key, stripped(item.obj))
