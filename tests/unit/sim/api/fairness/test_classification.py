@@ -12,6 +12,7 @@ from sim.api.fairness.classification import (
     Queuing,
     Work,
     _is_covered,
+    _is_path_covered,
     deal,
     flow_hash,
     list_work,
@@ -266,3 +267,17 @@ def test_rule_about_resources_covers_its_verbs_groups_and_scope_alone() -> None:
         assert not _is_covered(rule, asked._replace(**{field: value})), field
     assert not _is_covered(rule, asked._replace(namespace=""))
     assert _is_covered({**rule, "clusterScope": True}, asked._replace(namespace=""))
+
+
+def test_rule_about_paths_covers_each_of_its_paths_and_those_below() -> None:
+    rule = {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/api/*"]}
+    covered = {
+        "/healthz": True,
+        "/healthz/etcd": True,
+        "/api/v1": True,
+        "/version": False,
+        "/healthzz": False,
+    }
+    for path, expected in covered.items():
+        assert _is_path_covered(rule, Asked(NODE, "get", "", "", path=path)) is expected, path
+    assert not _is_path_covered(rule, Asked(NODE, "post", "", "", path="/healthz"))
