@@ -1,0 +1,78 @@
+"""What the processes of one container share: its files, its network, its clock, facts of its node.
+
+The runtime makes one `Surroundings` when a container with a known program starts, and every process
+of the container has it as `Process.container`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any
+
+from sim.dataclass import dataclass
+from sim.units import Wall
+
+
+def _epoch(now_us: int) -> Wall:
+    return Wall(now_us)
+
+
+def _unnoticed(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What programs can learn about the machine on which they run.
+
+    name: the node's name
+    arch: as in the Node's status, such as amd64
+    cpus: how many processors it has
+    memory_bytes: how much memory it has
+    """
+
+    name: str = "node"
+    kernel_version: str = "5.15.0"
+    arch: str = "amd64"
+    cpus: int = 8
+    memory_bytes: int = 32 << 30
+
+
+DEFAULT_FACTS = NodeFacts()
+
+
+@dataclass(slots=True, eq=False)
+class Surroundings:
+    """One instance of a container, as its processes see it.  Two are equal only if they are one.
+
+    name: the container's name; pod and namespace: those of its pod
+    hostname: as `hostname` shows it
+    files: its view of the file system (`files.Tree`)
+    network: the network of its pod (`network.Network`)
+    wall: turns an instant of virtual time into the reading of the node's clock
+    memory_limit_bytes: the container's limit; 0: none
+    cpu_limit_milli: the container's limit in thousandths of a processor; 0: none
+    sysctls: name with dots -> value, of those that the pod sets
+    read_only: True if the container's own file system can only be read
+    unknown: takes a note of something that the interpreter cannot do, in a sentence without a dot
+    """
+
+    name: str
+    image: str = ""
+    pod: str = ""
+    namespace: str = "default"
+    hostname: str = ""
+    files: Any = None
+    network: Any = None
+    wall: Callable[[int], Wall] = _epoch
+    node: NodeFacts = DEFAULT_FACTS
+    memory_limit_bytes: int = 0
+    cpu_limit_milli: int = 0
+    sysctls: Mapping[str, str] = field(default_factory=dict)
+    read_only: bool = False
+    unknown: Callable[[str], None] = _unnoticed
+
+    def wall_us(self, now_us: int) -> Wall:
+        """The reading of the node's clock at an instant of virtual time."""
+        return self.wall(now_us)
