@@ -36,6 +36,7 @@ from sim.ident import Names
 from sim.patterns import pattern
 from sim.units import NO_REVISION, Revision, go_quote
 from sim.wire.http.forms import protobuf_encode
+from sim.wire.http.forms.kept import KEPT
 from sim.wire.http.forms.negotiation import PARTIAL, PARTIAL_LIST, TABLE, Form, NotAcceptable
 from sim.wire.http.forms.yaml_json import dump_yaml
 
@@ -43,8 +44,9 @@ TEXT = "text/plain; charset=utf-8"
 SHARED_MAX, SHARED_BYTES = 64, 4 << 20  # events that watches share, and bytes of them
 PART_MAX = 64 * 1024  # bytes of a watch that are made before the client has taken those before
 INCLUDE = ("", "Metadata", "Object", "None")
-# Keys of Item.raw: JSON without kind and apiVersion, the protobuf message (which has none).
-_BARE, _MESSAGE = "bare", "message"
+# Keys of Item.raw: JSON without kind and apiVersion, the protobuf message (which has none), and the
+# metadata as JSON.
+_BARE, _MESSAGE, _METADATA = "bare", "message", "metadata"
 _encoder = msgspec.json.Encoder()
 # pkg/endpoints/filters/warning.go: letters of all warnings, above which each is cut to so many.
 WARNED_MAX, WARNING_MAX = 4096, 256
@@ -100,29 +102,18 @@ def _listed(resource: Resource, item: Item) -> bytes:
 
 
 def _bare(item: Item) -> bytes:
-    raw = item.raw
-    if raw is None:
-        raw = item.raw = {}
-    found = raw.get(_BARE)
-    if found is None:
-        obj = {
-            key: value
-            for key, value in raw_text.shown(whole(item)).items()
-            if key not in ("kind", "apiVersion")
-        }
-        found = raw[_BARE] = _encode(obj)
-    return found
+    found = item.raw and item.raw.get(_BARE)
+    if found:
+        return found
+    shown = raw_text.shown(whole(item)).items()
+    obj = {key: value for key, value in shown if key not in ("kind", "apiVersion")}
+    return KEPT.keep(item, _BARE, _encode(obj))
 
 
 def _message(view: View, item: Item) -> bytes:
     """One object as a protobuf message."""
-    raw = item.raw
-    if raw is None:
-        raw = item.raw = {}
-    found = raw.get(_MESSAGE)
-    if found is None:
-        found = raw[_MESSAGE] = protobuf_encode.message(typed(view.resource, item), view.names)
-    return found
+    found = item.raw and item.raw.get(_MESSAGE)
+    return found or KEPT.keep(item, _MESSAGE, protobuf_encode.message(typed(view.resource, item), view.names))
 
 
 def _head(resource: Resource) -> bytes:
@@ -151,6 +142,15 @@ def partial(view: View, item: Item) -> Obj:
     return {"kind": PARTIAL, "apiVersion": view.meta_version, "metadata": metadata}
 
 
+def _joined(head: bytes, parts: list[bytes]) -> bytes:
+    """An object that ends with a list of these parts, copied once, with the end of its line."""
+    if not parts:
+        return head + b"]}\n"
+    parts[0] = head + parts[0]
+    parts[-1] += b"]}\n"
+    return b",".join(parts)
+
+
 def list_metadata(reply: Reply) -> Obj:
     """The metadata of a list."""
     metadata: Obj = {"resourceVersion": str(reply.revision)} if reply.revision else {}
@@ -161,26 +161,39 @@ def list_metadata(reply: Reply) -> Obj:
     return metadata
 
 
-def table(view: View, items: Iterable[Item], metadata: Obj, head: bool = True) -> Obj:
-    """A Table; without `head` its columns are left out (later events of a watch)."""
+def _partial_bytes(view: View, item: Item) -> bytes:
+    """As `partial`, as JSON."""
+    if view.resource.behavior.converted_annotations:
+        return _encode(partial(view, item))
+    found = item.raw and item.raw.get(_METADATA)
+    found = found or KEPT.keep(item, _METADATA, _encode(whole(item)["metadata"]))
+    return b'{"kind":"PartialObjectMetadata","apiVersion":"%b","metadata":%b}' % (
+        view.meta_version.encode(),
+        found,
+    )
+
+
+def table(view: View, items: Iterable[Item], metadata: Obj, head: bool = True) -> bytes:
+    """A Table as JSON; without `head` its columns are left out (later events of a watch)."""
     rows = []
     order = view.resource.behavior.row_order
     for item in items if order is None else sorted(items, key=lambda each: order(each.obj)):
-        made = row(view.resource, item.obj, view.now_us, view.names)
         if view.include == "Object":
-            made["object"] = typed(view.resource, item)
+            shown = object_bytes(view.resource, item)
         else:
-            made["object"] = None if view.include == "None" else partial(view, item)
-        rows.append(made)
+            shown = b"null" if view.include == "None" else _partial_bytes(view, item)
+        made = _encode(row(view.resource, item.obj, view.now_us, view.names))
+        rows.append(b'%b,"object":%b}' % (made[:-1], shown))
     plain = not view.resource.custom and view.resource.behavior.columns == PLAIN_COLUMNS
-    return {
+    heads = {
         "kind": TABLE,
         "apiVersion": view.meta_version,
         "metadata": metadata,
         "columnDefinitions": columns(view.resource) if head else None,
-        # Quirk: without rows there is no list in the plain table (defaultTableConvertor).
-        "rows": rows or (None if plain else rows),
     }
+    if plain and not rows:  # Quirk: there is no list in the plain table (defaultTableConvertor)
+        return _encode({**heads, "rows": None})
+    return _joined(_encode(heads)[:-1] + b',"rows":[', rows)
 
 
 def check_included(view: View) -> None:
@@ -304,10 +317,13 @@ def _finish(view: View, reply: Reply, body: Any) -> Answer:
     form = view.form
     if not isinstance(body, bytes):
         data = encode(view.names, form, body)
+    elif form.media == view.names.media_yaml:
+        data = dump_yaml(msgspec.json.decode(body))
     elif form.media != view.names.media_json:
         data = body
     else:
-        data = msgspec.json.format(body, indent=2) if form.pretty else body + b"\n"
+        ended = body if body.endswith(b"\n") else body + b"\n"
+        data = msgspec.json.format(body, indent=2) if form.pretty else ended
     return Answer(reply.code, form.media, data, reply.headers, reply.warnings)
 
 
@@ -317,8 +333,10 @@ def _item_body(view: View, item: Item) -> Any:
         revision = item.obj["metadata"].get("resourceVersion")
         metadata = {"resourceVersion": revision} if revision else {}
         return table(view, [item], metadata)
-    if form.kind:
+    if form.kind and form.media == view.names.media_protobuf:
         return partial(view, item)
+    if form.kind:
+        return _partial_bytes(view, item)
     if form.media == view.names.media_json:
         return object_bytes(view.resource, item)
     if form.media == view.names.media_protobuf:
@@ -335,8 +353,12 @@ def _list_body(view: View, reply: Reply) -> Any:
         return table(view, items, metadata)
     if form.kind:
         # Quirk: an empty list of metadata is null.
-        shown = [partial(view, item) for item in items] or None
-        return {"kind": PARTIAL_LIST, "apiVersion": view.meta_version, "metadata": metadata, "items": shown}
+        heads: Obj = {"kind": PARTIAL_LIST, "apiVersion": view.meta_version, "metadata": metadata}
+        if form.media == view.names.media_protobuf:
+            return {**heads, "items": [partial(view, item) for item in items] or None}
+        if not items:
+            return _encode({**heads, "items": None})
+        return _joined(_encode(heads)[:-1] + b',"items":[', [_partial_bytes(view, item) for item in items])
     if form.media == view.names.media_protobuf:
         listed = protobuf_encode.items_message(metadata, [_message(view, item) for item in items])
         return protobuf_encode.envelope(resource.api_version, resource.list_kind, listed)
@@ -344,7 +366,7 @@ def _list_body(view: View, reply: Reply) -> Any:
         if resource.custom:
             metadata = {"continue": "", **metadata}  # Quirk: there in any case
         head = _encode({"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata})
-        return head[:-1] + b',"items":[' + b",".join([_listed(resource, item) for item in items]) + b"]}"
+        return _joined(head[:-1] + b',"items":[', [_listed(resource, item) for item in items])
     values = [
         typed(resource, item)
         if resource.custom
@@ -477,7 +499,7 @@ class EventWriter:
     def _event(self, event: WatchEvent, value: Any) -> bytes:
         if self._binary:
             return protobuf_encode.frame(event.type, protobuf_encode.encode(value, self._view.names))
-        return self._line(event, _encode(value))
+        return self._line(event, value.rstrip() if isinstance(value, bytes) else _encode(value))
 
     def _bodyless(self, event: WatchEvent) -> Any:
         if event.status is not None:
@@ -494,7 +516,7 @@ class EventWriter:
         revision = str(event.revision)
         if view.form.kind != TABLE:
             if event.item is not None:
-                return partial(view, event.item)
+                return partial(view, event.item) if self._binary else _partial_bytes(view, event.item)
             metadata = {"resourceVersion": revision, "creationTimestamp": None}
             return {"kind": PARTIAL, "apiVersion": view.meta_version, "metadata": metadata}
         zero = bookmark(view.resource, view.names, event.revision)
