@@ -21,17 +21,17 @@ class Transitions(Generic[State]):
     successors: for each state the states that may follow it, with the cause of the move in words
     """
 
-    __slots__ = ("_moves", "start", "successors")
+    __slots__ = ("_pairs", "start", "successors")
 
     def __init__(self, start: State, successors: Mapping[State, Mapping[State, str]]) -> None:
         self.start = start
         self.successors = successors
         # By identity: the hash of a member of an enum is computed in Python.
-        self._moves = frozenset((id(one), id(other)) for one, after in successors.items() for other in after)
+        self._pairs = frozenset((id(one), id(other)) for one, after in successors.items() for other in after)
 
     def move(self, before: State, after: State) -> State:
         """The state `after`, which has to be one that may follow `before`."""
-        assert (id(before), id(after)) in self._moves, f"no move from {before} to {after}"
+        assert (id(before), id(after)) in self._pairs, f"no move from {before} to {after}"
         return after
 
     def diagram(self) -> str:

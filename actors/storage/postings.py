@@ -51,4 +51,4 @@ class Postings:
 
     def keys(self, only: Only) -> list[str]:
         """The keys with one of these values, in order."""
-        return sorted(key for value in {*only.values} for key in self._keys.get(value, ()))
+        return sorted(key for value in dict.fromkeys(only.values) for key in self._keys.get(value, ()))

@@ -12,16 +12,14 @@ Mirrors  fork(2), execve(2), signal(7): what a child inherits (environment, fold
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from actors.node.programs.ends import End
 from actors.node.programs.waits import Main, Source
 from sim.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from actors.node.programs.table import Table
 
 
 class Signal(IntEnum):
@@ -72,6 +70,50 @@ class Ended(Source):
         self.code = -1
 
 
+class Processes(ABC):
+    """The processes of a pod as one of them sees them.  now_us: the instant of virtual time"""
+
+    __slots__ = ("now_us",)
+    now_us: int
+
+    @abstractmethod
+    def spawn(
+        self,
+        main: Callable[[Process], Main],
+        container: Any,
+        words: tuple[str, ...],
+        env: Mapping[str, str],
+        cwd: str,
+        identity: Identity,
+        *,
+        ends: dict[int, End],
+        parent: Process | None = None,
+    ) -> Process:
+        """Start a process, which has its first turn in the next run.
+
+        Raises NoProcess if there are too many; then the ends are closed.
+
+        container: its surroundings; processes of one container have numbers of their own
+        ends: what its descriptors lead to; the process takes over these uses
+        """
+
+    @abstractmethod
+    def signal(self, process: Process, number: int, *, outside: bool = False) -> None:
+        """Send a signal.
+
+        outside: True if it comes from outside of the container, so that SIGKILL reaches process 1
+        """
+
+    @property
+    @abstractmethod
+    def processes(self) -> tuple[Process, ...]:
+        """The processes under way, oldest first."""
+
+
+class NoProcess(Exception):
+    """A process cannot be started: the pod has as many as it may."""
+
+
 class Process:
     """One process.
 
@@ -94,7 +136,7 @@ class Process:
 
     def __init__(
         self,
-        table: Table,
+        table: Processes,
         pid: int,
         container: Any,
         words: tuple[str, ...],

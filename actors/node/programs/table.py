@@ -22,17 +22,21 @@ from heapq import heappop, heappush
 from typing import Any
 
 from actors.node.programs.ends import BrokenPipe, End
-from actors.node.programs.process import HARMLESS, KILLED, Identity, Process, Signal
+from actors.node.programs.process import (
+    HARMLESS,
+    KILLED,
+    Identity,
+    NoProcess,
+    Process,
+    Processes,
+    Signal,
+)
 from actors.node.programs.waits import Main, Wait
 from sim.units import MS, SECOND
 
 TURNS = 1_000
 REST_US, REST_MAX_US = 10 * MS, 10 * SECOND
 PROCESSES_MAX = 256  # of one pod; a process more cannot be started (EAGAIN)
-
-
-class NoProcess(Exception):
-    """A process cannot be started: the pod has as many as it may."""
 
 
 class _Running:
@@ -57,7 +61,7 @@ def _asleep() -> None:
     pass
 
 
-class Table:
+class Table(Processes):
     """The processes of a pod.
 
     now_us: the instant of the last run
@@ -66,7 +70,7 @@ class Table:
     """
 
     __slots__ = (
-        "_current", "_pids", "_queue", "_running", "_runs", "_timers", "_timers_made", "limit", "now_us", "stir",
+        "_current", "_pids", "_queue", "_running", "_runs", "_timers", "_timers_made", "limit", "stir",
     )  # fmt: skip
 
     def __init__(self, stir: Callable[[], None], now_us: int = 0, limit: int = PROCESSES_MAX) -> None:
@@ -107,13 +111,7 @@ class Table:
         ends: dict[int, End],
         parent: Process | None = None,
     ) -> Process:
-        """Start a process, which has its first turn in the next run.
-
-        Raises NoProcess if there are too many; then the ends are closed.
-
-        container: its surroundings; processes of one container have numbers of their own
-        ends: what its descriptors lead to; the process takes over these uses
-        """
+        """Start a process, as `Processes.spawn` says."""
         if len(self._running) >= self.limit:
             for end in ends.values():
                 end.close()
@@ -142,10 +140,7 @@ class Table:
             self._runs = False
 
     def signal(self, process: Process, number: int, *, outside: bool = False) -> None:
-        """Send a signal.
-
-        outside: True if it comes from outside of the container, so that SIGKILL reaches process 1
-        """
+        """Send a signal, as `Processes.signal` says."""
         running = self._running.get(process)
         if running is None or number == 0 or number in process.ignored:
             return

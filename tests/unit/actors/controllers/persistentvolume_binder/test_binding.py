@@ -208,7 +208,7 @@ def live(obj: Obj) -> Callable[[Any_], Reply]:
 
 
 def test_released_volume_in_tmp_is_deleted_and_another_one_fails() -> None:
-    gone = volume(phase="Released", claimRef=REFERENCE, hostPath={"path": "/tmp/x"})
+    gone = volume(phase="Released", claimRef=REFERENCE, hostPath={"path": "/tmp/hostpath_pv/x"})
     assert drive(delete(gone, seen(gone)), live(gone))[0][-1] == Delete("persistentvolumes", "", "v")
     kept = volume(phase="Released", claimRef=REFERENCE, hostPath={"path": "/srv"})
     actions, error = drive(delete(kept, seen(kept)), live(kept))
@@ -218,14 +218,14 @@ def test_released_volume_in_tmp_is_deleted_and_another_one_fails() -> None:
 
 
 def test_operation_ends_if_the_volume_is_bound_again() -> None:
-    again = volume(phase="Released", claimRef=REFERENCE, hostPath={"path": "/tmp/x"})
+    again = volume(phase="Released", claimRef=REFERENCE, hostPath={"path": "/tmp/hostpath_pv/x"})
     view = seen(again, claim())
     for steps in (delete(again, view), recycle(again, view)):
         assert drive(steps, live(again)) == ([Get("persistentvolumes", "", "v")], None)
 
 
 def test_volume_that_is_being_deleted_is_touched_only_to_take_its_finalizer() -> None:
-    gone = volume(phase="Released", claimRef=REFERENCE, hostPath={"path": "/tmp/x"})
+    gone = volume(phase="Released", claimRef=REFERENCE, hostPath={"path": "/tmp/hostpath_pv/x"})
     gone["metadata"] |= {"deletionTimestamp": "t", "finalizers": [N.finalizer_volume_data]}
     assert [type(action) for action in drive(delete(gone, seen(gone)), live(gone))[0]] == [Get]
     actions, _ = drive(delete(gone, seen(gone, honors=True)), live(gone))
@@ -233,7 +233,7 @@ def test_volume_that_is_being_deleted_is_touched_only_to_take_its_finalizer() ->
 
 
 def test_recycling_waits_for_its_pod_and_unbinds_the_volume() -> None:
-    gone = volume(phase="Released", claimRef=REFERENCE, hostPath={"path": "/tmp/x"})
+    gone = volume(phase="Released", claimRef=REFERENCE, hostPath={"path": "/tmp/hostpath_pv/x"})
     ended = Reply(200, item=Item("k", {"status": {"phase": "Succeeded"}}, 1, 1))
 
     def answer(action: Any_) -> Reply:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from actors.node.programs.ends import End, Output, pipe, receive, send
-from actors.node.programs.process import Identity, Process, Signal
-from actors.node.programs.table import REST_US, TURNS, NoProcess, Table
+from actors.node.programs.process import Identity, NoProcess, Process, Signal
+from actors.node.programs.table import REST_US, TURNS, Table
 from actors.node.programs.waits import PAUSE, Main, Wait
 
 

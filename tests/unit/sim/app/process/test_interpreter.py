@@ -19,7 +19,7 @@ FLAGS = {"PGO_PROF_GEN_FLAG": "-fprofile-generate", "PGO_PROF_USE_FLAG": "-fprof
     ("variables", "guided"),
     [
         ({"CONFIG_ARGS": "'--enable-optimizations' '--with-lto'", **FLAGS}, True),
-        ({"CONFIG_ARGS": "'--prefix=/root/.pyenv/versions/3.11.7'", **FLAGS}, False),
+        ({"CONFIG_ARGS": "'--prefix=/opt/python/3.11.7'", **FLAGS}, False),
         ({"CONFIG_ARGS": "'--prefix=/usr'", **FLAGS, "PGO_PROF_USE_FLAG": ""}, True),  # Debian 12
         ({"CONFIG_ARGS": ""}, False),
         ({}, None),  # Windows
