@@ -3,7 +3,12 @@
 A text or a decoded value becomes an object of a resource's kind, or `DecodeError` in upstream's
 words.
 
-Holds: a body of another version or kind is first read as what it says that it is.
+Clients create many objects that differ in their metadata alone.  What else such a body holds is
+remembered by its text, so that it is read once, and is one object, by which defaults, validation
+and ownership know their results.
+
+Holds: a body of another version or kind is first read as what it says that it is; a remembered
+result is that of reading the whole body, which has no problems then.
 
 Mirrors  kubernetes v1.25 apimachinery pkg/runtime/serializer/{json,versioning}; apiserver
          pkg/endpoints/handlers/{create,rest}.go.
@@ -11,7 +16,10 @@ Mirrors  kubernetes v1.25 apimachinery pkg/runtime/serializer/{json,versioning};
 
 from __future__ import annotations
 
-from sim.api.schema.field_schemas import definition_name, schema_of
+import msgspec
+
+from sim import remembered
+from sim.api.schema.field_schemas import SchemaNode, definition_name, schema_of
 from sim.api.schema.field_validation import (
     IGNORE,
     STRICT,
@@ -73,6 +81,59 @@ class Decoded:
         self.sent = sent
 
 
+_sections = msgspec.json.Decoder(dict[str, msgspec.Raw])
+SPLIT_MIN, SPLIT_MAX, REST_MAX = 256, 1 << 16, 1024  # bytes of such a body, and entries
+
+
+# What bodies hold besides their metadata, by kind and text.
+_RESTS: dict[tuple[str, str, bytes], tuple[SchemaNode, Obj, Sent]] = {}
+remembered.register(_RESTS.clear)
+
+
+def _by_sections(resource: Resource, body: bytes) -> tuple[Obj, Sent] | None:
+    """A body without problems, of which all but the metadata may be remembered; None if the body
+    has to be read as a whole.
+    """
+    try:
+        sections = _sections.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    metadata = sections.get("metadata")
+    # Without anything between its parts, or as Python's json writes it, no key comes twice.
+    size = sum(len(name.encode()) + len(part) + 4 for name, part in sections.items()) + 1
+    if metadata is None or len(body) not in (size, size + 2 * len(sections) - 1):
+        return None
+    parts = [b'"%b":%b' % (name.encode(), part) for name, part in sections.items() if name != "metadata"]
+    key = resource.api_version, resource.kind, b"{%b}" % b",".join(parts)
+    found = _RESTS.get(key)
+    if found is None or found[0] is not resource.schema:
+        made = _conformed(resource, key[2])
+        if made is None:
+            return None
+        if len(_RESTS) >= REST_MAX:
+            _RESTS.clear()
+        found = _RESTS[key] = (resource.schema, *made)
+    _, rest, sent = found
+    own = _conformed(resource, b'{"metadata":%b}' % metadata)
+    if own is None or any(own[1]) or "metadata" not in own[0]:
+        return None
+    whole = {**rest, "metadata": own[0]["metadata"]}
+    return {**{name: whole[name] for name in sections if name in whole}, **whole}, sent
+
+
+def _conformed(resource: Resource, text: bytes) -> tuple[Obj, Sent] | None:
+    """A part of a body as an object; None if there is anything to say about it."""
+    try:
+        value = parse_noting_twice(text.decode(), exact=True)
+    except ValueError:
+        return None
+    own = resource.api_version, resource.kind
+    if head_problem(value) or (value.get("apiVersion") or own[0], value.get("kind") or own[1]) != own:
+        return None
+    obj, problems, sent = conform_noting_sent(resource.schema, value, resource.kind)
+    return None if problems or isinstance(obj, DecodeError) else (obj, sent)
+
+
 def decode(
     resource: Resource, body: bytes | str | Json, directive: str = WARN, repeated: str = ""
 ) -> Decoded:
@@ -80,6 +141,11 @@ def decode(
 
     repeated: the decoder's error about keys that its YAML holds twice
     """
+    typed = {"apiVersion": resource.api_version, "kind": resource.kind}
+    if isinstance(body, bytes) and SPLIT_MIN <= len(body) <= SPLIT_MAX and not repeated:
+        known = _by_sections(resource, body)
+        if known is not None:
+            return Decoded({**typed, **known[0], **typed}, [], known[1])
     text = bytes(body).decode("utf-8", "replace") if isinstance(body, bytes | bytearray) else body
     value, shown = text, ""
     if isinstance(text, str):
@@ -96,7 +162,6 @@ def decode(
     if (repeated or problems) and directive == STRICT:
         listed = [repeated, *problems] if repeated else problems
         raise DecodeError(cannot + "strict decoding error: " + ", ".join(listed))
-    typed = {"apiVersion": resource.api_version, "kind": resource.kind}
     obj = {**typed, **obj, **typed}
     problems = [] if directive == IGNORE else [*lines_of(repeated), *problems]
     return Decoded(obj, problems, sent)
