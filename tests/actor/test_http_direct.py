@@ -129,3 +129,15 @@ async def test_client_that_goes_while_its_request_waits_ends_its_watch() -> None
         with trio.fail_after(5):
             while cluster.kernel.gate.journal[-1].name != "watch-stop":
                 await trio.lowlevel.checkpoint()
+
+
+async def test_client_that_sends_at_once_leaves_turns_to_others() -> None:
+    """Its next request comes before the server looks for it."""
+    async with served() as (_, client), await dial(client) as busy, await dial(client) as other:
+        for stream in (busy, other):
+            assert await get(stream) == 200
+        await busy.send_all(GET.format(f"{MAPS}/none").encode() * 200)
+        await other.send_all(GET.format(f"{MAPS}/none").encode())
+        assert (await head_of_answer(other)).startswith(b"HTTP/1.1 404 ")
+        begun = await busy.receive_some(1 << 20)
+        assert begun.count(b"HTTP/1.1 404 ") < 150

@@ -87,14 +87,18 @@ class Stream:
     # --- reading ----------------------------------------------------------------------------------
 
     async def receive_some(self) -> bytes:
-        """What the client has sent, b"" if it has ended its side.  Raises one of GONE."""
-        while (data := self.read_now()) is None:
-            await self.wait()
-        return data
+        """What the client has sent, b"" if it has ended its side.  Raises one of GONE.
 
-    async def wait(self) -> None:
-        """Wait for further bytes.  Raises one of GONE."""
-        await trio.lowlevel.wait_readable(self._number)
+        It waits in any case: a client that sends its next request at once would leave no turn to
+        others.
+        """
+        if self._tls is not None and (self._incoming.pending or self._tls.pending()):
+            await trio.lowlevel.checkpoint()
+        else:
+            await trio.lowlevel.wait_readable(self._number)
+        while (data := self.read_now()) is None:
+            await trio.lowlevel.wait_readable(self._number)
+        return data
 
     def read_now(self) -> bytes | None:
         """What the client has sent, b"" if it has ended its side, None if nothing has come.
