@@ -22,12 +22,13 @@ class Clients:
     reaction_s: real seconds for which virtual time rests after a request or an event; 0: it does
         not rest
     watches: those that were opened so far
+    works: requests, answers and events so far
     """
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self.reaction_s = 0.0
-        self.watches = 0
+        self.watches = self.works = 0
         self._opened, self._begun = trio.Event(), trio.Event()
         self._resting = False
         self._until_s = 0.0
@@ -40,6 +41,7 @@ class Clients:
 
     def worked(self) -> None:
         """A client has sent a request or was given an answer or an event."""
+        self.works += 1
         if self.reaction_s:
             self._until_s = trio.current_time() + self.reaction_s
             if not self._resting:

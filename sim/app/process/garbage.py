@@ -1,12 +1,17 @@
-"""Python's cyclic garbage collector during a run: switched off, or limited to young objects."""
+"""Python's cyclic garbage collector during a run: switched off, limited to young objects, or full
+while no client is served.
+"""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import trio
+
 NEVER_FULL = 1 << 30  # collections of young objects before a full one
+IDLE_S = 2.0  # without work for clients, before a full collection
 YOUNG = 10_000  # new objects before a collection of young ones; Python begins with 700
 
 
@@ -58,3 +63,24 @@ def young_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+async def collect_when_idle(work: Callable[[], int]) -> None:
+    """Free cycles that are no longer young while no client waits; runs until it is cancelled.
+
+    What is found alive is not looked at again, so that each collection visits only what was made
+    since the one before: some 10 ms for 100,000 objects, and none of what a cluster began with.
+
+    work: counts what clients do
+    """
+    gc.freeze()
+    done = work()
+    try:
+        while True:
+            await trio.sleep(IDLE_S)
+            before, done = done, work()
+            if before == done and gc.get_count()[2]:  # young collections since the last full one
+                gc.collect()
+                gc.freeze()
+    finally:
+        gc.unfreeze()

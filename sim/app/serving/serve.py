@@ -33,7 +33,7 @@ from sim.app.cluster import Cluster
 from sim.app.director import Director
 from sim.app.parts.services import ADDRESSES
 from sim.app.possible import zones_of
-from sim.app.process.garbage import young_collections
+from sim.app.process.garbage import collect_when_idle, young_collections
 from sim.app.process.interrupts import ending_signals
 from sim.app.serving.client_configs import ClientConfig, write_client_config
 from sim.app.serving.front import make_front, outside_us
@@ -165,7 +165,10 @@ async def _main(
                     hint = "orrery: no user can log in (give --token-auth-file, or --client-config FILE to write a client configuration)"
                     print(hint, file=sys.stderr)
                 if goes_on:
-                    await anext(signals)
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(collect_when_idle, lambda: cluster.clients.works)
+                        await anext(signals)
+                        nursery.cancel_scope.cancel()
             end_us = kernel.outside_now_us()
             kernel.set_rate(inf)
             await kernel.run_until(end_us)
