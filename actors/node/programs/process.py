@@ -154,7 +154,7 @@ class Process:
         self.env = dict(env)
         self.cwd = cwd
         self.identity = identity
-        self.umask = 0o022
+        self.umask: int = 0o022 if parent is None else parent.umask
         self.ends = ends
         self.caught: set[int] = set()
         self.ignored: frozenset[int] = parent.ignored if parent is not None else frozenset()

@@ -166,3 +166,10 @@ def test_what_a_program_writes_goes_where_its_descriptor_leads() -> None:
     started(table, main, ends={1: Output(log.append)})
     table.run(0)
     assert log == [b"hello\n"]
+
+
+def test_a_child_inherits_the_mask_of_permissions() -> None:
+    table = Table(lambda: None)
+    parent = started(table, sleeper(1))
+    parent.umask = 0o077
+    assert parent.child(sleeper(1), ("c",)).umask == 0o077
