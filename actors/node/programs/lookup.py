@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SHELL = "/bin/sh"
-INTERPRETERS_MAX = 4  # of a script whose interpreter is a script, BINPRM_MAX_RECURSION
+INTERPRETERS_MAX = 4  # if interpreters are scripts, BINPRM_MAX_RECURSION
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 
 

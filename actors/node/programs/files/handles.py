@@ -69,7 +69,7 @@ class Handle(End):
 
 
 class Shown(End):
-    """A file whose content was made when it was opened."""
+    """Content that was made when the file was opened."""
 
     __slots__ = ("_rest", "inode")
 

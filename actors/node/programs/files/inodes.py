@@ -62,7 +62,7 @@ class Filesystem:
 
     kind: its type, as `mount` lists it; source: what it was mounted from
     bytes_max: its size; inodes_max: how many inodes it has room for
-    device: its number, by which programs tell filesystems apart
+    device: its number, which is another for each filesystem
     """
 
     __slots__ = (
@@ -348,7 +348,7 @@ class Program(Inode):
 
 
 class Generated(Inode):
-    """A file whose content the kernel makes when it is read."""
+    """A file with content that the kernel makes when it is read."""
 
     __slots__ = ("_make",)
 

@@ -2,8 +2,8 @@
 
 Turns a path and a caller into an inode, or into the change of a directory.
 
-Holds: no path leads out of the root; a path passes at most `LINKS_MAX` symbolic links; whoever
-       changes something has the permissions for it, and the mount can be written.
+Holds: no path leads out of the root; a path passes at most `LINKS_MAX` symbolic links; a caller
+       that changes something has the permissions for it, and the mount can be written.
 
 Mirrors  path_resolution(7), Linux fs/namei.c: the order in which errors are found; permissions of
          the sticky bit and of set-group-id directories.
@@ -171,7 +171,8 @@ class Tree:
 
     def _walk(self, path: str, by: Caller, follow: bool) -> Place:
         todo = _parts(path)
-        root = Place(self.root.inode, "/", self.root.inode, self.root, "/")  # type: ignore[arg-type]
+        top: Any = self.root.inode
+        root = Place(top, "/", top, self.root, "/")
         passed, links = [root], 0
         while todo:
             name = todo.pop()
@@ -300,7 +301,7 @@ class Tree:
         return made
 
     def read(self, path: str, by: Caller = OUTSIDE, size_max: int = 1 << 20) -> bytes:
-        """The first bytes of a file, for those who need no handle.  Raises FileError."""
+        """The first bytes of a file, without a handle.  Raises FileError."""
         end = self.open(path, by)
         try:
             return end.read(size_max) or b""
