@@ -619,7 +619,7 @@ class NodeAgent:
             for worker in self.workers.values()
             if worker.pod["metadata"]["name"] == name and worker.pod["metadata"]["namespace"] == namespace
         ]
-        wanted, clock, machine = (name, container, previous), (self.now_us, self.ctx.said_us), self.machine
+        wanted, machine = (name, container, previous), self.machine
         if not found:
-            return container_log(None, machine, wanted, {}, clock)
-        return container_log(found[0].pod, machine, wanted, found[0].status, clock)
+            return container_log(None, machine, wanted, {})
+        return container_log(found[0].pod, machine, wanted, found[0].status)

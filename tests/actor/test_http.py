@@ -487,13 +487,14 @@ async def test_logs_come_from_the_node_that_runs_the_pod_and_go_with_it() -> Non
     async with served(nodes=1) as (cluster, client):
         cluster.kernel.set_rate(float("inf"))
         await cluster.run_until("5s")
-        containers = [{"name": name, "image": "i"} for name in ("a", "b")]
+        command = ["sh", "-c", "echo hello; sleep 1000"]
+        containers = [{"name": name, "image": "i", "command": command} for name in ("a", "b")]
         await client.post(PODS, json={"metadata": {"name": "p"}, "spec": {"containers": containers}})
         assert (await client.get(f"{PODS}/p/log?container=a")).status_code == 204
         await cluster.run_until("30s")
         log = await client.get(f"{PODS}/p/log?container=a")
         assert log.headers["Content-Type"].startswith("text/plain")
-        assert log.text.endswith(" a started, image i\n")
+        assert log.text == "hello\n"
         assert (await client.get(f"{PODS}/p/log?container=a&tailLines=0")).text == ""
         which = await client.get(f"{PODS}/p/log")
         assert which.json()["message"] == "a container name must be specified for pod p, choose one of: [a b]"

@@ -46,7 +46,9 @@ def memory_of(container: Container, at_us: int) -> int:
 
 def log_bytes_of(machine: Machine, container: Container, at_us: int) -> int:
     """The size of a container's log files, which stay until the container is removed."""
-    fixed = container.behaviour.log_bytes
+    fixed, output = container.behaviour.log_bytes, machine.output_of(container)
+    if output is not None:
+        fixed += output.whole
     log = machine.log_of(container)
     if log is None:
         return fixed

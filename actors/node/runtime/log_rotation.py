@@ -41,11 +41,21 @@ class LogRotation:
     def consider(self) -> None:
         """Plan the next tick if a log grows."""
         agent = self._agent
-        if not self._planned and self._began_us >= 0 and agent.machine.growing(agent.now_us):
+        if not self._planned and self._began_us >= 0 and self._is_due_soon():
             self._planned = True
             wait_us = PERIOD_US - (agent.now_us - self._began_us) % PERIOD_US
             agent.ctx.call_later_us(wait_us, self._tick)
             agent.machine.rotation_us = agent.now_us + wait_us
+
+    def _is_due_soon(self) -> bool:
+        """True if a log grows, or a program has written more than a file may have."""
+        agent = self._agent
+        size_max = agent.options.container_log_max_bytes
+        machine = agent.machine
+        return machine.growing(agent.now_us) or (
+            size_max >= 0
+            and any(one.size >= max(1, size_max) and not one.ended for one in machine.outputs.values())
+        )
 
     def _tick(self, _: object) -> None:
         self._planned = False
@@ -55,10 +65,13 @@ class LogRotation:
     def _pass(self) -> None:
         agent = self._agent
         machine, now_us, size_max = agent.machine, agent.now_us, agent.options.container_log_max_bytes
-        if size_max >= 0 and machine.logs and not agent.runtime.silent:
+        if size_max >= 0 and (machine.logs or machine.outputs) and not agent.runtime.silent:
             for pod in machine.pods.values():
                 for container in pod.running(now_us):
                     log = machine.log_of(container)
                     if log is not None and log.live(now_us) >= size_max:
                         files = log.rotate(agent.options.container_log_max_files, now_us)
                         machine.keep_log(container, files)
+                    output = machine.output_of(container)
+                    if output is not None and output.size >= max(1, size_max):
+                        output.rotate(agent.options.container_log_max_files)

@@ -1,21 +1,22 @@
-"""The answer to a request for a container's log, a text that depends on the container alone.  Pure.
+"""The answer to a request for a container's log.  Pure.
 
 Mirrors  pkg/kubelet/kubelet.go: GetKubeletContainerLogs, validateContainerLogStatus: the refusals
          (v1.25).
 Holds    a file that has been rotated is not part of the answer.
-Differs  a log holds the text of the container's behaviour (`log`), between a first and a last
-         line of our own; output at a rate takes disk space and has no text; lines have no
-         timestamps; the endpoint applies tail and limits.
+Differs  output at a rate takes disk space and has no text; the endpoint applies tail and limits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from actors.node.runtime.containers import Container
 from actors.node.runtime.machine import Machine
 from sim.api.types import Obj
-from sim.units import format_time
+
+if TYPE_CHECKING:
+    from actors.node.runtime.output import Line
 
 
 def container_log(
@@ -23,15 +24,12 @@ def container_log(
     machine: Machine,
     wanted: tuple[str, str, bool],
     status: Obj,
-    clock: tuple[int, Callable[[int], int]],
 ) -> tuple[int, str]:
     """(HTTP code, text).
 
     wanted: pod, container, whether the previous instance is wanted
     status: of the pod
-    clock: the time in microseconds, and the wall clock's reading of any such time
     """
-    now_us, said_us = clock
     name, container, previous = wanted
     if pod is None:
         return 404, f'pod "{name}" does not exist'
@@ -46,8 +44,7 @@ def container_log(
     runtime = machine.pods.get(pod["metadata"]["uid"])
     for instance in runtime.instances(container) if runtime is not None else ():
         if instance.ident == ident:
-            log = machine.log_of(instance)
-            return 200, text_of(instance, now_us, said_us, rotated=log is not None and bool(log.rotated))
+            return 200, text_of(lines_of(machine, instance))
     return 400, f"unable to retrieve container logs for {ident}"
 
 
@@ -73,18 +70,25 @@ def _instance(status: Obj, name: str, container: str, previous: bool) -> tuple[s
     return "", f"{about} is waiting to start: {texts.get(reason, reason)}"
 
 
-def text_of(
-    container: Container, now_us: int, said_us: Callable[[int], int], *, rotated: bool = False
-) -> str:
-    """The content of the newest log file; `rotated`: the container's start is in an older one."""
-    lines = []
-    if not rotated:
-        began = format_time(said_us(container.started_us))
-        lines.append(f"{began} {container.name} started, image {container.image}")
-        if container.behaviour.log:
-            lines.append(container.behaviour.log.rstrip("\n"))
-    if container.exited(now_us) and container.exit_us is not None:
-        lines.append(
-            f"{format_time(said_us(container.exit_us))} {container.name} ended with {container.exit_code}"
-        )
-    return "".join(f"{line}\n" for line in lines)
+def lines_of(machine: Machine, container: Container) -> Sequence[Line]:
+    """The lines of the newest log file of a container that has been written until now.
+
+    The text of its behaviour was written at its start; a program's lines follow.
+    """
+    from actors.node.runtime.output import Line
+
+    log, output = machine.log_of(container), machine.output_of(container)
+    text = container.behaviour.log.rstrip("\n")
+    rotated = (log is not None and log.rotated) or (output is not None and output.rotated)
+    start_us = container.started_us
+    first = (
+        []
+        if rotated or not text
+        else [Line(start_us, "stdout", f"{one}\n".encode()) for one in text.split("\n")]
+    )
+    return first if output is None else [*first, *output.lines]
+
+
+def text_of(lines: Iterable[Line]) -> str:
+    """The text of these lines, in which bytes that are no UTF-8 are replaced."""
+    return b"".join([line.data for line in lines]).decode(errors="replace")

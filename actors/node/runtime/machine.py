@@ -17,13 +17,16 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from sys import intern
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.log_files import LogFiles
 from actors.node.runtime.mounts import Device
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, manifest_file
 from actors.node.runtime.ramps import Most, Ramp
+
+if TYPE_CHECKING:  # only a run with programs needs it
+    from actors.node.runtime.output import ContainerLog
 
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
@@ -101,6 +104,7 @@ class Machine:
     missing: on a node that holds all images, those that a registry refused, until they are pulled
     manifests: the manifest directory: file -> its pod, or None if the file holds no pod
     logs: the files of the logs that grow, or did
+    outputs: the logs of containers that run programs
     rotation_us: when the next rotation of logs may shrink them
     errors: what its runtime reports
     runtime_delay_us: how much longer the runtime's answers take (a slow disk); None: it gives none
@@ -122,6 +126,7 @@ class Machine:
         self.missing: tuple[str, ...] = ()
         self.manifests = _manifests(spec)
         self.logs: Mapping[tuple[str, str, int], LogFiles] = _NONE
+        self.outputs: Mapping[tuple[str, str, int], ContainerLog] = _NONE
         self.rotation_us = -1
         self.errors = RuntimeErrors()
         self.runtime_delay_us: int | None = 0
@@ -219,7 +224,7 @@ class Machine:
         elif behaviour.exit_after_us is not None:
             container.end(now_us + behaviour.exit_after_us, behaviour.exit_code, fault=fault)
         pod.add(container)
-        if behaviour.log_rate or self.logs:
+        if behaviour.log_rate or self.logs or self.outputs:
             self._forget_logs((container,))
             self.write_log(container, now_us)
         return container
@@ -227,6 +232,14 @@ class Machine:
     def log_of(self, container: Container) -> LogFiles | None:
         """The files of a container's log, if the log grows, or did."""
         return self.logs.get(_log_key(container)) if self.logs else None
+
+    def output_of(self, container: Container) -> ContainerLog | None:
+        """The log of a container that runs programs, or did."""
+        return self.outputs.get(_log_key(container)) if self.outputs else None
+
+    def keep_output(self, container: Container, log: ContainerLog) -> None:
+        """Store the log of a container that runs programs."""
+        self.outputs = {**self.outputs, _log_key(container): log}
 
     def keep_log(self, container: Container, log: LogFiles) -> None:
         """Store the files of a container's log."""
@@ -258,6 +271,9 @@ class Machine:
         if self.logs:
             keys = [_log_key(container) for container in gone]
             self.logs = {key: log for key, log in self.logs.items() if key not in keys}
+        if self.outputs:
+            keys = [_log_key(container) for container in gone]
+            self.outputs = {key: log for key, log in self.outputs.items() if key not in keys} or _NONE
 
     def limit_memory(
         self, container: Container, limit: int, now_us: int, fault: Override | None = None
@@ -345,7 +361,7 @@ class Machine:
         self.missing = ()
         self.manifests = _manifests(self.spec)
         self._removals = _NONE
-        self.logs = _NONE
+        self.logs = self.outputs = _NONE
         self._addresses = Addresses()
 
     def power_on(self) -> None:
