@@ -54,7 +54,7 @@ def start_container(
     if target and runtime.newest(target) is None:
         problem = f"unable to find target container {target}"
     else:
-        problem = yield from agent.references.config(worker, spec)
+        problem, _ = yield from agent.references.config(worker, spec)
     if problem:
         return _not_created(worker, name, "CreateContainerConfigError", problem)
     if problem := missing_profile(agent.spec.profile, pod, spec, agent.names.annotation_apparmor_prefix):

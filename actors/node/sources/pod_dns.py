@@ -1,13 +1,14 @@
-"""The DNS configuration of a pod, as far as events warn about it.  Pure.
+"""The DNS configuration of a pod.  Pure.
 
-Turns a pod's DNS policy and settings, and the agent's options, into the warnings about what is
-missing or too long.
+Turns a pod's DNS policy and settings, and the agent's options, into the file that its resolvers
+read, and the warnings about what is missing or too long.
 
-Mirrors  pkg/kubelet/network/dns/dns.go: GetPodDNS, formDNSConfigFitsLimits;
+Mirrors  pkg/kubelet/network/dns/dns.go: GetPodDNS, formDNSConfigFitsLimits, mergeDNSOptions;
+         containerd pkg/cri/server/sandbox_run_linux.go: parseDNSOptions (the file's form);
          pkg/apis/core/validation: MaxDNSNameservers, MaxDNSSearchPathsLegacy,
          MaxDNSSearchListCharsLegacy (v1.25).
 Differs  a machine's own file names one server and no search domain (as systemd-resolved writes it);
-         no program resolves a name.
+         options keep their order, which upstream takes from a map.
 """
 
 from __future__ import annotations
@@ -42,13 +43,10 @@ def uses_cluster_dns(spec: Obj) -> bool:
 
 def excess_warnings(pod: Obj, options: NodeAgentOptions) -> list[str]:
     """Warnings about more servers, or search domains, than a resolver supports."""
-    spec, own = pod["spec"], pod["spec"].get("dnsConfig") or {}
+    own = pod["spec"].get("dnsConfig") or {}
     if not own and len(options.cluster_dns) <= SERVERS_MAX and not options.cluster_domain:
         return []  # the usual case
-    servers, paths = _base(pod, options)
-    if "dnsConfig" in spec:
-        servers = _unique([*servers, *(own.get("nameservers") or ())])
-        paths = _unique([*paths, *(own.get("searches") or ())])
+    servers, paths = _settings(pod, options)
     warnings = []
     if len(servers) > SERVERS_MAX:
         warnings.append(SERVERS.format(" ".join(servers[:SERVERS_MAX])))
@@ -56,6 +54,34 @@ def excess_warnings(pod: Obj, options: NodeAgentOptions) -> list[str]:
     if applied != paths:
         warnings.append(PATHS.format(" ".join(applied)))
     return warnings
+
+
+def resolver_file(pod: Obj, options: NodeAgentOptions) -> str:
+    """The content of `/etc/resolv.conf` in the pod's containers."""
+    servers, paths = _settings(pod, options)
+    paths, lines = applied_paths(paths), []
+    if paths:
+        lines.append(f"search {' '.join(paths)}")
+    lines += [f"nameserver {server}" for server in servers[:SERVERS_MAX]]
+    spec = pod["spec"]
+    is_clusters = spec.get("dnsPolicy") != "None" and uses_cluster_dns(spec) and options.cluster_dns
+    chosen = {"ndots": "5"} if is_clusters else {}
+    for option in (spec.get("dnsConfig") or {}).get("options") or ():
+        chosen[option["name"]] = option.get("value") or ""
+    if chosen:
+        texts = [f"{name}:{value}" if value else name for name, value in chosen.items()]
+        lines.append(f"options {' '.join(texts)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _settings(pod: Obj, options: NodeAgentOptions) -> tuple[list[str], list[str]]:
+    """All servers and search domains, also those that are too many."""
+    servers, paths = _base(pod, options)
+    own = pod["spec"].get("dnsConfig")
+    if own is not None:
+        servers = _unique([*servers, *(own.get("nameservers") or ())])
+        paths = _unique([*paths, *(own.get("searches") or ())])
+    return servers, paths
 
 
 def _base(pod: Obj, options: NodeAgentOptions) -> tuple[list[str], list[str]]:

@@ -20,10 +20,11 @@ from collections.abc import Generator, Mapping, Sequence
 from actors.node.pod_spec import root_problem
 from actors.node.pod_work import WAIT
 from actors.node.runtime.ports import Agent, NodePod
-from actors.node.sources.mount_paths import environment, expands_paths, path_problem
+from actors.node.sources.environment import Facts, environment, is_variable
+from actors.node.sources.mount_paths import expands_paths, path_problem
+from actors.node.sources.services import Services
 from sim.api.types import NOT_FOUND, Obj, Reply
 from sim.dataclass import dataclass
-from sim.patterns import pattern
 from sim.units import MS, SECOND
 
 Problem = tuple[str, str]  # volume ("" for a variable), and what is wrong with it
@@ -35,8 +36,6 @@ API_ACCESS = "-api-access-"  # in the names of volumes that admission adds to po
 KINDS = {"configmaps": "ConfigMap", "secrets": "Secret"}
 # as kubelet_pods.go names them in its warning
 SOURCES = {"configmaps": "configMap", "secrets": "secret"}
-# apimachinery/pkg/util/validation: IsEnvVarName
-_VARIABLE = pattern(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 INVALID_NAMES = "Keys [{}] from the EnvFrom {} {} were skipped since they are considered invalid environment variable names."
 
 
@@ -134,7 +133,7 @@ def problem_of(need: Need, namespace: str, reply: Reply) -> str:
 def invalid_names(need: Need, obj: Obj) -> list[str]:
     """The invalid names among the variables of a whole object."""
     names = [need.prefix + key for key in obj.get("data") or ()]
-    return sorted(name for name in names if not _VARIABLE.fullmatch(name) or name.startswith(".."))
+    return sorted(name for name in names if not is_variable(name))
 
 
 def _by_volume(problems: Sequence[Problem]) -> list[Problem]:
@@ -155,12 +154,13 @@ class References:
     _retries: uid -> when the pod's volumes are tried again, and the delay after that
     """
 
-    __slots__ = ("_agent", "_mounted", "_retries")
+    __slots__ = ("_agent", "_mounted", "_retries", "_services")
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._mounted: dict[str, None] = {}
         self._retries: dict[str, tuple[int, int]] = {}
+        self._services = Services(agent)
 
     def forget(self, uid: str) -> None:
         """Drop the records of a pod that no longer exists."""
@@ -189,17 +189,22 @@ class References:
             yield WAIT
         return replies[0]
 
-    def config(self, worker: NodePod, container: Obj) -> Generator[int, None, str]:
+    def config(
+        self, worker: NodePod, container: Obj, *, runs: bool = False
+    ) -> Generator[int, None, tuple[str, Mapping[str, str]]]:
         """Why the container's environment or its mounts cannot be made, or its user may not run it.
 
-        Returns "" if nothing is wrong.
+        Returns "" if nothing is wrong, and the container's variables, which are made only if they
+        are needed.
+
+        runs: True if a program of the container uses them
         """
         namespace = worker.pod["metadata"]["namespace"]
         objects: dict[tuple[str, str], Obj] = {}
         for need in variables_of(container):
             reply = yield from self._read(worker, need)
             if problem := problem_of(need, namespace, reply):
-                return problem
+                return problem, {}
             if reply.ok:
                 objects[need.resource, need.name] = reply.obj
             if reply.ok and not need.keys and (names := invalid_names(need, reply.obj)):
@@ -207,11 +212,15 @@ class References:
                     ", ".join(names), SOURCES[need.resource], f"{namespace}/{need.name}"
                 )
                 self._agent.event(worker.pod, "Warning", "InvalidEnvironmentVariableNames", text)
-        if expands_paths(container):
-            variables = environment(worker.pod, container, objects, self._addresses(worker))
+        variables: Mapping[str, str] = {}
+        if runs or expands_paths(container):
+            services = (yield from self._services.variables(worker)) if runs else {}
+            allocatable = (self._agent.node.get("status") or {}).get("allocatable") or {}
+            facts = Facts(self._addresses(worker), allocatable, services)
+            variables = environment(worker.pod, container, objects, facts)
             if problem := path_problem(container, variables):
-                return problem
-        return root_problem(worker.pod, container)
+                return problem, variables
+        return root_problem(worker.pod, container), variables
 
     def _addresses(self, worker: NodePod) -> Mapping[str, str]:
         """The addresses of a pod and of the node, by the paths of their fields."""

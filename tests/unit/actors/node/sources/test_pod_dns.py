@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors.node.sources.pod_dns import applied_paths, excess_warnings, uses_cluster_dns
+from actors.node.sources.pod_dns import applied_paths, excess_warnings, resolver_file, uses_cluster_dns
 from sim.api.types import Obj
 from sim.options.node.agent import parse_node_agent
 
@@ -72,3 +72,23 @@ def test_random_search_paths_are_cut_as_upstream_cuts_them() -> None:
             cut += 1
             letters += len(kept[-cut]) + 1
         assert applied_paths(paths) == kept[: len(kept) - cut]
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({}, "search shop.svc.home svc.home home\nnameserver 10.0.0.10\noptions ndots:5\n"),
+        ({"dnsPolicy": "Default"}, "nameserver 127.0.0.53\n"),
+        (
+            {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["1.1.1.1"], "searches": ["a.b"]}},
+            "search a.b\nnameserver 1.1.1.1\n",
+        ),
+        (
+            {"dnsConfig": {"options": [{"name": "ndots", "value": "2"}, {"name": "edns0"}]}},
+            "search shop.svc.home svc.home home\nnameserver 10.0.0.10\noptions ndots:2 edns0\n",
+        ),
+    ],
+)
+def test_resolver_file_has_servers_search_domains_and_options(spec: Obj, text: str) -> None:
+    pod = {"metadata": {"name": "web", "namespace": "shop"}, "spec": spec}
+    assert resolver_file(pod, parse_node_agent({"cluster-domain": "home"})) == text
