@@ -847,15 +847,15 @@ async def test_only_paths_below_the_prefix_of_pages_are_routed_by_quart() -> Non
     async with Cluster() as cluster:
         app = Application(front_of(cluster), pages="/pages/")
 
-        @app.get("/pages/hello")
+        @app.quart.get("/pages/hello")
         async def hello() -> str:
             return "hello"
 
-        client = app.test_client()
-        assert await (await client.get("/pages/hello")).get_data(as_text=True) == "hello"
-        assert (await client.get("/pages/other")).status_code == 404
-        answer = await client.get("/hello", headers={"Authorization": "Bearer nobody"})
-        assert answer.status_code == 401
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as client:
+            assert (await client.get("/pages/hello")).text == "hello"
+            assert (await client.get("/pages/other")).status_code == 404
+            answer = await client.get("/hello", headers={"Authorization": "Bearer nobody"})
+            assert answer.status_code == 401
 
 
 async def test_component_statuses_follow_the_processes_and_are_deprecated() -> None:

@@ -3,36 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any
-
-from quart_trio import QuartTrio
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from sim.wire.exchange import Exchange, Response, serve_exchange
 from sim.wire.http.chain.front import Front
 
+if TYPE_CHECKING:
+    from quart_trio import QuartTrio
 
-class Application(QuartTrio):
-    """The Quart application of a served cluster.
 
-    Quart is the host: it answers ASGI scopes other than HTTP requests, and a program may add its
-    own pages below `pages`. Every other path belongs to the API's own router; these requests bypass
+class Application:
+    """The application of a served cluster.
+
+    Quart answers ASGI scopes other than HTTP requests, and a program may add its own pages below
+    `pages` to `quart`.  Every other path belongs to the API's own router; these requests bypass
     Quart's router, which would raise and catch NotFound for each and leave 12 KB of reference
     cycles.
     """
 
     def __init__(self, front: Front, pages: str = "") -> None:
         """pages: prefix of the paths that Quart routes, such as "/pages/"; "" for none"""
-        super().__init__("orrery", static_folder=None)
         self._front = front
         self._pages = pages
+
+    @cached_property
+    def quart(self) -> QuartTrio:
+        """The application of Quart, made when it is first needed: few servers are asked for it."""
+        from quart_trio import QuartTrio
+
+        return QuartTrio("orrery", static_folder=None)
 
     def answerer(self, path: str) -> Callable[[Exchange], Coroutine[Any, Any, Response]] | None:
         """What answers a request of the API; None for a page of Quart."""
         return None if self._pages and path.startswith(self._pages) else self._front.answer
 
-    async def asgi_app(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request, or let Quart do it."""
         if scope["type"] == "http" and not (self._pages and scope["path"].startswith(self._pages)):
             await serve_exchange(self._front.answer, scope, receive, send)
         else:
-            await super().asgi_app(scope, receive, send)
+            await self.quart(scope, receive, send)
