@@ -22,7 +22,7 @@ from sim.api.go.order import field_places
 from sim.api.go.printing import go_float
 from sim.api.patch.json_patches import GENERIC_REFUSAL, PatchError, bad_patch
 from sim.api.schema.field_schemas import SchemaNode
-from sim.api.schema.field_validation import go_kind
+from sim.api.schema.field_validation import go_kind, is_sound
 from sim.api.types import Json, Obj
 
 PATCH = "$patch"
@@ -466,7 +466,8 @@ def restore_error(node: SchemaNode, value: Json) -> str:
         # A struct is filled in the order of its fields.
         keys = sorted(value, key=lambda key: places.get(key, len(places)))
         below = ((node.properties.get(key) or node.values, value[key]) for key in keys)
-        return next((e for n, v in below if n is not None and (e := restore_error(n, v))), "")
+        found = ((n, v) for n, v in below if n is not None and not (type(v) is dict and is_sound(n, v)))
+        return next((e for n, v in found if (e := restore_error(n, v))), "")
     if kind == "array":
         if not isinstance(value, list):
             return f"cannot restore slice from {_restored(value)}"

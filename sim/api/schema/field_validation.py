@@ -21,8 +21,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import msgspec
+
 from sim.api.go.base64 import corrupt_at
 from sim.api.go.printing import go_number
+from sim.api.memo import IdentityMemo
 from sim.api.protobuf.numbers import short_name
 from sim.api.schema.field_schemas import (
     JSON_SCHEMA,
@@ -112,12 +115,27 @@ def conform(node: SchemaNode, value: Json, kind: str, converted: bool = False) -
 
 
 def conform_noting_sent(
-    node: SchemaNode, value: Json, kind: str, converted: bool = False
+    node: SchemaNode, value: Json, kind: str, converted: bool = False, stored: bool = False
 ) -> tuple[Any, list[str], Sent]:
-    """As `conform`, and what Go remembers of the value."""
+    """As `conform`, and what Go remembers of the value.
+
+    stored: True if parts of the value are those of a stored object, of which a part that is sound
+        stays the same value and need not be read again
+    """
     walk = _Walk(converted)
+    walk.sound = _SOUND[converted] if stored else None
     made, problems = walk.conform(node, value, kind)
     return made, problems, Sent(walk.quantities, walk.emptied, walk.times)
+
+
+_encode = msgspec.json.Encoder().encode
+# By schema and identity, parts of objects that reading leaves unchanged, for both ways of reading.
+_SOUND: tuple[IdentityMemo[bool], ...] = (IdentityMemo(), IdentityMemo())
+
+
+def is_sound(node: SchemaNode, part: Json) -> bool:
+    """True if reading has left a part of an object unchanged, so that its types fit."""
+    return _SOUND[True].get(node, part) is not None
 
 
 def conform_part(node: SchemaNode, value: Json, at: str) -> tuple[Any, list[str]]:
@@ -218,6 +236,7 @@ class _Walk:
         self.emptied: dict[str, None] = {}
         self.times: dict[str, str] = {}
         self.wrong: str = ""
+        self.sound: IdentityMemo[bool] | None = None
 
     def _note(self, error: _WrongType) -> None:
         self.wrong = self.wrong or str(error)
@@ -282,12 +301,29 @@ class _Walk:
                 self.emptied[path] = None
         return {**out, **missing} if (missing := _missing(node, out)) else out
 
+    def _section(self, sound: IdentityMemo[bool], node: SchemaNode, value: Obj, at: str) -> Obj:
+        """A member of the object: the value itself if reading changes nothing."""
+        if sound.get(node, value):
+            return value
+        before = self._noted()
+        made = self.fields(node, value, node.name.rpartition(".")[2], at, at)
+        if self._noted() == before and _is_equal(made, value):
+            sound.put(True, node, value)
+            return value
+        return made
+
+    def _noted(self) -> tuple[object, ...]:
+        """Changes when something is noted of a value."""
+        return self.wrong, *map(len, (self.problems, self.emptied, self.quantities, self.times))
+
     def value(self, node: SchemaNode, value: Json, field: str, go: str, at: str) -> Any:
         """A value of a field."""
         kind = node.type
         if kind == "object":
             if not isinstance(value, dict):
                 raise self._wrong(value, field, _go_type(node))
+            if self.sound is not None and at == go != "metadata" and "." not in at and type(value) is dict:
+                return self._section(self.sound, node, value, at)
             return (
                 self.fields(node, value, node.name.rpartition(".")[2], go, at)
                 if node.properties or short_name(node.name) == _FIELDLESS
@@ -496,6 +532,14 @@ def _schema(node: SchemaNode, value: Obj) -> Obj:
 
 
 _ZEROS = {"string": "", "boolean": False, "integer": 0, "number": 0}
+
+
+def _is_equal(one: Obj, other: Obj) -> bool:
+    """True if two objects are equal, with their members in one order, and numbers of one type."""
+    try:
+        return _encode(one) == _encode(other)
+    except TypeError:  # parts that are texts of JSON
+        return False
 
 
 def _are_texts(node: SchemaNode, values: Iterable[Json]) -> bool:

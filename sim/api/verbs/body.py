@@ -153,7 +153,7 @@ def conform(call: Call, resource: Resource, obj: Obj, patched: Patched) -> Obj:
         return _unversioned(call, obj, patched)
     else:
         made, problems, call.sent = fieldvalidation.conform_noting_sent(
-            resource.schema, obj, resource.kind, patched.converted
+            resource.schema, obj, resource.kind, patched.converted, stored=True
         )
         wrong = patched.wrong or ("" if patched.converted else _kind_error(resource, obj))
         if not wrong and isinstance(made, fieldvalidation.DecodeError):
