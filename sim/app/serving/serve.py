@@ -18,7 +18,7 @@ import argparse
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from math import inf
 from pathlib import Path
@@ -161,9 +161,8 @@ async def _main(
                 begun.set()
                 print(f"orrery: serving {url}", flush=True)
                 known = tokens or cluster.options.authentication.admits_users
-                if arguments.client_config is None and not known:
-                    hint = "orrery: no user can log in (give --token-auth-file, or --client-config FILE to write a client configuration)"
-                    print(hint, file=sys.stderr)
+                for hint in hints(known=bool(arguments.client_config or known), audited=bool(cluster.audit)):
+                    print(f"orrery: {hint}", file=sys.stderr)
                 if goes_on:
                     async with trio.open_nursery() as nursery:
                         nursery.start_soon(collect_when_idle, lambda: cluster.clients.works)
@@ -173,6 +172,14 @@ async def _main(
             kernel.set_rate(inf)
             await kernel.run_until(end_us)
             journal.end(End(kernel.now_us, kernel.steps, kernel.trace.sha256()))
+
+
+def hints(*, known: bool, audited: bool) -> Iterator[str]:
+    """What the user of a served cluster may not expect.  known: True if anybody can log in"""
+    if not known:
+        yield "no user can log in (give --token-auth-file, or --client-config FILE to write a client configuration)"
+    if audited:
+        yield "the cluster's own requests are audited one by one, so that they take no fast paths"
 
 
 @asynccontextmanager
