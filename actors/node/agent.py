@@ -320,13 +320,15 @@ class NodeAgent:
     # --- the runtime ------------------------------------------------------------------------------
 
     def _machine_changed(self, runtime: PodRuntime | None) -> None:
+        if runtime is not None:  # a program has ended
+            if (worker := self.workers.get(runtime.uid)) is not None:
+                worker.replan()
+            return
         self.runtime.changed()
         self.node_loop.changed()
         self.consider_pressure()
-        for uid in list(self.workers) if runtime is None else [runtime.uid]:
-            worker = self.workers.get(uid)
-            if worker is not None:
-                worker.replan()
+        for worker in list(self.workers.values()):
+            worker.replan()
 
     def runtime_up(self) -> None:
         """The runtime is ready for the first time: start what depends on it."""

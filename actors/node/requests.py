@@ -165,7 +165,7 @@ class Api:
 
     def list(self, resource: str, field_selector: str, revision: str, on_reply: OnReply) -> None:
         """List objects at this revision or later; "" lists from the storage."""
-        options = {"fieldSelector": field_selector}
+        options = {"fieldSelector": field_selector} if field_selector else {}
         if revision:
             options["resourceVersion"] = revision
         self._send(on_reply, "list", resource, options=options)
@@ -174,7 +174,9 @@ class Api:
         self, resource: str, field_selector: str, revision: str, bookmarks: bool, on_reply: OnReply
     ) -> None:
         """Watch the objects that a field selector covers, from a revision on."""
-        options = {"watch": "1", "resourceVersion": revision, "fieldSelector": field_selector}
+        options = {"watch": "1", "resourceVersion": revision}
+        if field_selector:
+            options["fieldSelector"] = field_selector
         if bookmarks:
             options["allowWatchBookmarks"] = "true"
         self._send(on_reply, "watch", resource, options=options)

@@ -10,19 +10,24 @@ Mirrors  pkg/kubelet/kuberuntime/kuberuntime_container.go: startContainer; kuber
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from actors.node.pod_work import Work
 from actors.node.pods.fault_records import met_first
 from actors.node.pods.killing import run_post_start
-from actors.node.pods.pod_status import reasoned
+from actors.node.pods.pod_status import NOTHING, reasoned
 from actors.node.pods.ports import PodWorker
 from actors.node.pods.restarts import held_back
 from actors.node.pods.sandboxes import behaviour_of, limit_memory
 from actors.node.runtime.call_deadlines import LATE, call
 from actors.node.runtime.containers import Container
+from actors.node.runtime.programs import words_of
 from actors.node.runtime.security_profiles import missing_profile
 from sim.api.types import Obj
 from sim.kernel.causes import caused_by
+
+if TYPE_CHECKING:
+    from actors.node.runtime.interpreter import Interpreter
 
 
 def start_container(
@@ -50,11 +55,14 @@ def start_container(
     if reason is not None:
         worker.reasons = reasoned(worker.reasons, name, reason)
         return reason[0]
-    target = spec.get("targetContainerName")
+    interpreter, target = None, spec.get("targetContainerName")
+    variables: Mapping[str, str] = NOTHING
     if target and runtime.newest(target) is None:
         problem = f"unable to find target container {target}"
     else:
-        problem, _ = yield from agent.references.config(worker, spec)
+        # What has no command and an image that no table lists runs for ever, without processes.
+        interpreter = _interpreter(worker, spec) if words_of(spec) else None
+        problem, variables = yield from agent.references.config(worker, spec, runs=interpreter is not None)
     if problem:
         return _not_created(worker, name, "CreateContainerConfigError", problem)
     if problem := missing_profile(agent.spec.profile, pod, spec, agent.names.annotation_apparmor_prefix):
@@ -62,13 +70,17 @@ def start_container(
     if not (yield from call(worker, agent.spec.profile.start_us)):
         return _not_created(worker, name, "CreateContainerError", LATE)
     profile, kernel = agent.spec.profile, agent.ctx.kernel
-    behaviour = behaviour_of(worker, pod, name, init)
+    behaviour = behaviour_of(worker, pod, name, init, runs=interpreter is not None)
     agent.event(pod, "Normal", "Created", f"Created container {name}", container=name)
     fault = profile.imposed(pod, name, init, "start_error" if behaviour.start_error else "exit_after_us")
     container = agent.machine.start(runtime, name, spec["image"], behaviour, agent.now_us, fault, previous)
     worker.made_us = agent.now_us
-    if behaviour.start_error:
-        worker.reasons = reasoned(worker.reasons, name, ("RunContainerError", behaviour.start_error))
+    if interpreter is not None and not behaviour.start_error:
+        from actors.node.pods.launch import launch
+
+        launch(worker, spec, container, variables, interpreter)
+    if container.reason == "StartError":
+        worker.reasons = reasoned(worker.reasons, name, ("RunContainerError", container.message))
         with caused_by(kernel, met_first(runtime, container, fault)):
             agent.event(pod, "Warning", "Failed", f"Error: {container.message}", container=name)
         return "RunContainerError"
@@ -80,6 +92,17 @@ def start_container(
             agent.consider_pressure()
     agent.event(pod, "Normal", "Started", f"Started container {name}", container=name)
     return (yield from run_post_start(worker, spec, container))
+
+
+def _interpreter(worker: PodWorker, spec: Obj) -> Interpreter | None:
+    """What runs the container's programs; None if only its behaviour says what it does."""
+    agent = worker.agent
+    if agent.spec.profile.is_ruled(worker.pod, spec["name"]):
+        return None
+    from actors.node.runtime.interpreter import interpreter
+
+    found = agent.machine.interpreter or interpreter()
+    return found if found is not None and found.runs(spec) else None
 
 
 def _not_created(worker: PodWorker, name: str, reason: str, problem: str) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import NamedTuple
 
+from actors.node.pod_work import WAIT
 from actors.node.pods.actions import Actions, failed_probe, own_grace_us
 from actors.node.pods.pod_status import reasoned
 from actors.node.pods.ports import PodWorker
@@ -35,13 +36,14 @@ NOT_STOPPED = 'failed to "{action}" for "{of}" with {action}Error: "{why}"'  # s
 class Stop(NamedTuple):
     """A container that is being stopped.
 
-    duration_us: how long that takes
+    duration_us: how long that takes, at most if the container's programs are simulated
     grace_us: how long the runtime waits before SIGKILL
     """
 
     duration_us: int
     grace_us: int
     name: str
+    container: Container
 
 
 def kill_pod(worker: PodWorker, runtime: PodRuntime, stop_us: int | None = None) -> Generator[int, None, str]:
@@ -60,7 +62,7 @@ def kill_pod(worker: PodWorker, runtime: PodRuntime, stop_us: int | None = None)
             stops.append(
                 kill(worker, container_spec, newest, f"Stopping container {name}", grace_us, stop_us)
             )
-    errors = yield from _wait_for_stops(worker, sorted(stops))
+    errors = yield from _wait_for_stops(worker, sorted(stops, key=lambda stop: stop[:3]))
     if (yield from call(worker, 0)):
         agent.machine.stop_sandbox(runtime)
     else:
@@ -74,11 +76,31 @@ def _wait_for_stops(worker: PodWorker, stops: list[Stop]) -> Generator[int, None
     for number, stop in enumerate(stops):
         elapsed_us = worker.agent.now_us - began_us
         longest_us = max(pending.grace_us for pending in stops[number:])
-        yield from call(worker, stop.duration_us - elapsed_us, grace_us=longest_us - elapsed_us)
+        yield from _wait_for_end(worker, stop, elapsed_us, longest_us)
         limit_us = stop.grace_us + worker.agent.options.runtime_request_timeout_us
         if worker.agent.now_us - began_us >= limit_us:
             errors.append(_stop_error(stop))
     return errors
+
+
+def _wait_for_end(
+    worker: PodWorker, stop: Stop, elapsed_us: int = 0, grace_us: int = 0
+) -> Generator[int, None, bool]:
+    """Wait until a container has ended; False if the runtime does not say so in time.
+
+    elapsed_us: the time since it began to stop
+    grace_us: how long the runtime itself waits since then
+    """
+    agent, began_us = worker.agent, worker.agent.now_us
+    if (running := agent.machine.running_program(stop.container)) is None:
+        left_us = stop.duration_us - elapsed_us
+        return (yield from call(worker, left_us, grace_us=(grace_us or stop.grace_us) - elapsed_us))
+    work = worker.work
+    assert work is not None
+    running.over.append(lambda: agent.ctx.run(lambda _: worker.proceed(work)))
+    yield WAIT
+    elapsed_us += agent.now_us - began_us
+    return (yield from call(worker, 0, grace_us=(grace_us or stop.grace_us) - elapsed_us))
 
 
 def _stop_error(stop: Stop) -> str:
@@ -98,7 +120,7 @@ def kill_failed(worker: PodWorker, actions: Actions) -> Generator[int, None, str
             stop = kill(
                 worker, spec, container, message, own_grace_us(worker.pod, failed_probe(spec, message))
             )
-            if not (yield from call(worker, stop.duration_us, grace_us=stop.grace_us)):
+            if not (yield from _wait_for_end(worker, stop)):
                 return _stop_error(stop)
     return ""
 
@@ -128,7 +150,7 @@ def kill(
         agent.ctx.call_at_us(ended_us, lambda _: _report_hook_failure(worker, pod, spec, SIGKILL_CODE))
     elif code and grace_us:
         agent.ctx.call_later_us(hook_us, lambda _: _report_hook_failure(worker, pod, spec, code))
-    return Stop(ended_us - agent.now_us, hook_us + stop_us, spec["name"])
+    return Stop(ended_us - agent.now_us, hook_us + stop_us, spec["name"], container)
 
 
 def _report_hook_failure(worker: PodWorker, pod: Obj, spec: Obj, code: int) -> None:
@@ -150,6 +172,6 @@ def run_post_start(worker: PodWorker, spec: Obj, container: Container) -> Genera
     text = failure(pod, spec, "postStart", code)
     agent.event(pod, "Warning", "FailedPostStartHook", text, container=name)
     stop = kill(worker, spec, container, "FailedPostStartHook", own_grace_us(pod))
-    yield from call(worker, stop.duration_us, grace_us=stop.grace_us)
+    yield from _wait_for_end(worker, stop)
     worker.reasons = reasoned(worker.reasons, name, ("PostStartHookError", text))
     return "PostStartHookError"

@@ -41,10 +41,15 @@ def make_sandbox(worker: PodWorker) -> Generator[int, None, str]:
     return ""
 
 
-def behaviour_of(worker: PodWorker, pod: Obj, name: str, init: bool) -> ContainerBehaviour:
-    """The behaviour of a container's program, with as many processes as its pod's limit leaves."""
+def behaviour_of(
+    worker: PodWorker, pod: Obj, name: str, init: bool, *, runs: bool = False
+) -> ContainerBehaviour:
+    """The behaviour of a container's program, with as many processes as its pod's limit leaves.
+
+    runs: True if its programs are simulated
+    """
     agent, runtime = worker.agent, worker.runtime
-    found = agent.spec.profile.behaviour(pod, name, init)
+    found = agent.spec.profile.behaviour(pod, name, init, runs=runs)
     limit = agent.options.pod_max_pids
     if limit <= 0 or found.processes == 1 or runtime is None:
         return found  # the usual case
@@ -60,14 +65,15 @@ def apply_behaviour(worker: PodWorker, pod: Obj) -> None:
     inits = spec.get("initContainers") or ()
     for container in runtime.running(now_us) if runtime is not None else ():
         init = bool(inits) and any(one["name"] == container.name for one in inits)
-        wanted = behaviour_of(worker, pod, container.name, init)
+        runs = agent.machine.running_program(container) is not None
+        wanted = behaviour_of(worker, pod, container.name, init, runs=runs)
         if wanted is not container.behaviour and wanted != container.behaviour:
             container.behaviour = wanted
             agent.machine.write_log(container, now_us)
             specs = [*inits, *spec["containers"], *(spec.get("ephemeralContainers") or ())]
             limit_memory(worker, next(one for one in specs if one["name"] == container.name), container)
             if wanted.exit_after_us is not None:
-                container.end(now_us + wanted.exit_after_us, wanted.exit_code)
+                agent.machine.plan_end(container, now_us + wanted.exit_after_us, wanted.exit_code)
 
 
 def limit_memory(worker: PodWorker, spec: Obj, container: Container, fault: Override | None = None) -> None:

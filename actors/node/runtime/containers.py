@@ -177,6 +177,12 @@ class Container:
             self.exit_us = at_us
             self._end = code, reason or ("Completed" if code == 0 else "Error"), message, fault
 
+    def add_message(self, text: str) -> None:
+        """Show what its program has left as a message about its end."""
+        if text:
+            code, reason, message, fault = self._end
+            self._end = code, reason, f"{message}: {text}" if message else text, fault
+
 
 class PodRuntime:
     """A pod's sandbox and containers.

@@ -26,7 +26,10 @@ from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, 
 from actors.node.runtime.ramps import Most, Ramp
 
 if TYPE_CHECKING:  # only a run with programs needs it
+    from actors.node.runtime.interpreter import Interpreter
     from actors.node.runtime.output import ContainerLog
+    from actors.node.runtime.pod_programs import PodPrograms, Running
+    from sim.kernel.kernel import Kernel
 
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
@@ -105,6 +108,7 @@ class Machine:
     manifests: the manifest directory: file -> its pod, or None if the file holds no pod
     logs: the files of the logs that grow, or did
     outputs: the logs of containers that run programs
+    programs: pod uid -> the processes of its containers, of pods with programs only
     rotation_us: when the next rotation of logs may shrink them
     errors: what its runtime reports
     runtime_delay_us: how much longer the runtime's answers take (a slow disk); None: it gives none
@@ -112,6 +116,7 @@ class Machine:
     outside: resource -> its use from outside of the pods
     mounts: unique name of a volume -> for which pods it is mounted
     host_files: what volumes have changed on its disks
+    interpreter: runs programs of containers in place of the known ones, in tests
     agent: the running NodeAgent, for the log endpoint and for faults
     """
 
@@ -127,6 +132,7 @@ class Machine:
         self.manifests = _manifests(spec)
         self.logs: Mapping[tuple[str, str, int], LogFiles] = _NONE
         self.outputs: Mapping[tuple[str, str, int], ContainerLog] = _NONE
+        self.programs: Mapping[str, PodPrograms] = _NONE
         self.rotation_us = -1
         self.errors = RuntimeErrors()
         self.runtime_delay_us: int | None = 0
@@ -134,6 +140,7 @@ class Machine:
         self.outside: dict[str, Ramp | Most] = {}
         self.mounts: dict[str, Device] = {}
         self.host_files = HostFiles()
+        self.interpreter: Interpreter | None = None
         self.agent: Any = None
         self.changed: Callable[[PodRuntime | None], None] = _no_listener
         # pod uid -> container name -> how often all of its instances were removed
@@ -233,6 +240,30 @@ class Machine:
         """The files of a container's log, if the log grows, or did."""
         return self.logs.get(_log_key(container)) if self.logs else None
 
+    def running_program(self, container: Container) -> Running | None:
+        """What runs in a container that has processes."""
+        programs = self.programs.get(container.uid) if self.programs else None
+        return None if programs is None else programs.held.get(container.ident)
+
+    def programs_of(self, pod: PodRuntime, kernel: Kernel) -> PodPrograms:
+        """The processes of a pod, of which there may be none yet."""
+        from actors.node.runtime.pod_programs import PodPrograms
+
+        held = self.programs.get(pod.uid)
+        if held is None:
+            held = PodPrograms(self, kernel, pod)
+            self.programs = {**self.programs, pod.uid: held}
+        return held
+
+    def plan_end(self, container: Container, at_us: int, code: int, **why: Any) -> None:
+        """Let a container end at this instant at the latest, with its processes.
+
+        why: as in `Container.end`
+        """
+        container.end(at_us, code, **why)
+        if self.programs and (programs := self.programs.get(container.uid)) is not None:
+            programs.planned(container)
+
     def output_of(self, container: Container) -> ContainerLog | None:
         """The log of a container that runs programs, or did."""
         return self.outputs.get(_log_key(container)) if self.outputs else None
@@ -284,10 +315,15 @@ class Machine:
         """
         at_us = container.out_of_memory_us(limit)
         if at_us is not None:
-            container.end(max(at_us, now_us), SIGKILL_CODE, "OOMKilled", fault=fault)
+            self.plan_end(container, max(at_us, now_us), SIGKILL_CODE, reason="OOMKilled", fault=fault)
 
     def stop(self, container: Container, grace_us: int, now_us: int, after_us: int = 0) -> int:
         """Send SIGTERM after `after_us` and SIGKILL after the grace period; returns when it ends."""
+        if self.running_program(container) is not None:
+            self.programs[container.uid].stop(container, grace_us, after_us)
+            self.plan_end(container, now_us + grace_us, SIGKILL_CODE)
+            assert container.exit_us is not None
+            return max(now_us, container.exit_us)
         term_us = container.behaviour.stop_us
         if term_us is not None and after_us + term_us < grace_us:
             container.end(now_us + after_us + term_us, container.behaviour.stop_exit_code)
@@ -315,6 +351,7 @@ class Machine:
         """Remove the pod's dead containers and its sandbox."""
         if uid in self._removals:
             self._removals = {held: counts for held, counts in self._removals.items() if held != uid} or _NONE
+        self._end_programs((uid,) if uid in self.programs else ())
         pod = self.pods.pop(uid, None)
         if pod is not None:
             self._forget_logs(pod.containers)
@@ -324,7 +361,7 @@ class Machine:
 
     def end_container(self, container: Container, now_us: int, code: int, reason: str = "") -> None:
         """End the container's program now (a crash, the OOM killer)."""
-        container.end(now_us, code, reason)
+        self.plan_end(container, now_us, code, reason=reason)
         self.changed(None)
 
     def set_health(self, container: Container, healthy: bool | None) -> None:
@@ -352,6 +389,14 @@ class Machine:
             pod.ready = False
             for container in pod.running(now_us):
                 container.end(now_us, LOST_CODE, "Unknown")
+        self._end_programs(tuple(self.programs))
+
+    def _end_programs(self, uids: Sequence[str]) -> None:
+        if uids:
+            ended = [self.programs[uid] for uid in uids]
+            self.programs = {uid: held for uid, held in self.programs.items() if uid not in uids} or _NONE
+            for programs in ended:
+                programs.kill_all()
 
     def erase(self) -> None:
         """Lose the disk: what is powered on next is another machine of the same name."""
@@ -361,6 +406,7 @@ class Machine:
         self.missing = ()
         self.manifests = _manifests(self.spec)
         self._removals = _NONE
+        self._end_programs(tuple(self.programs))
         self.logs = self.outputs = _NONE
         self._addresses = Addresses()
 

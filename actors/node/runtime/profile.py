@@ -201,9 +201,12 @@ class RuntimeProfile:
     rules: tuple[Rule, ...] = ()
     overrides: tuple[Override, ...] = ()
 
-    def behaviour(self, pod: Obj, container: str, init: bool) -> ContainerBehaviour:
-        """The behaviour of a container while the active faults last."""
-        found = self._ruled(pod, container, init)
+    def behaviour(self, pod: Obj, container: str, init: bool, *, runs: bool = False) -> ContainerBehaviour:
+        """The behaviour of a container while the active faults last.
+
+        runs: True if its programs are simulated, so that only rules and faults say more about it
+        """
+        found = FOREVER if runs else self._ruled(pod, container, init)
         for override in self.overrides:
             if override.changes and override.covers(pod, container, init):
                 found = replace(found, **override.changes)
@@ -219,6 +222,10 @@ class RuntimeProfile:
             if any(name in override.changes for name in names) and override.covers(pod, container, init):
                 return override
         return None
+
+    def is_ruled(self, pod: Obj, container: str) -> bool:
+        """True if a rule says how the container behaves."""
+        return any(rule.covers(pod, container) for rule in self.rules)
 
     def _ruled(self, pod: Obj, container: str, init: bool) -> ContainerBehaviour:
         for rule in self.rules:

@@ -221,8 +221,10 @@ class FakeApi:
         return Reply(201, item=_item(self.put(request.resource, request.body)))
 
     def _selector(self, request: Request) -> Callable[[str, Obj], bool]:
-        path, _, value = request.options["fieldSelector"].partition("=")
+        path, _, value = request.options.get("fieldSelector", "").partition("=")
         resource = request.resource
+        if not path:
+            return lambda kind, _: kind == resource
         part, field = path.split(".")
         return lambda kind, obj: kind == resource and obj[part].get(field) == value
 

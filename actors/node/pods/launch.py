@@ -1,0 +1,147 @@
+"""The start of a container with simulated programs.
+
+Turns a container's spec, its variables and its pod's volumes into its surroundings and its first
+process, or into the runtime's message about a program that cannot be started.
+
+Mirrors  pkg/kubelet/kubelet_pods.go: GenerateRunContainerOptions, makeMounts;
+         kuberuntime_container.go: generateContainerConfig; containerd
+         pkg/cri/server/container_create.go (hostname in the environment), runc
+         libcontainer/init_linux.go: finalizeNamespace (v1.25).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from actors.node.pods.ports import PodWorker
+from actors.node.programs.files.errors import FileError
+from actors.node.programs.files.inodes import OUTSIDE, File, Filesystem
+from actors.node.programs.files.tree import Mount, Tree
+from actors.node.programs.lookup import PATH, NotRunnable, program
+from actors.node.programs.process import NoProcess
+from actors.node.programs.surroundings import NodeFacts, Surroundings
+from actors.node.runtime.containers import Container
+from actors.node.runtime.identities import identity_of
+from actors.node.runtime.interpreter import Interpreter
+from actors.node.runtime.pod_programs import POD_MESSAGE_BYTES_MAX, Launch
+from actors.node.runtime.programs import words_of
+from actors.node.sources.environment import expanded_words
+from actors.node.sources.host_files import hosts_file, kernel_name
+from actors.node.sources.pod_dns import resolver_file
+from sim.api.types import Obj
+from sim.units import quantity_milli, quantity_value
+
+MESSAGE_PATH = "/dev/termination-log"
+NOT_STARTED = (
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
+    'unable to start container process: exec: "{program}": {why}: unknown'
+)
+NOT_IN_PATH = "executable file not found in $PATH"
+START_ERROR_CODE = 128
+
+
+def launch(
+    worker: PodWorker, spec: Obj, container: Container, variables: Mapping[str, str], interpreter: Interpreter
+) -> None:
+    """Start the first process of a container that has just been started."""
+    agent = worker.agent
+    made = _launch(worker, spec, variables, interpreter)
+    assert worker.runtime is not None
+    programs = agent.machine.programs_of(worker.runtime, agent.ctx.kernel)
+    try:
+        programs.start(container, made)
+    except NotRunnable as error:
+        path = made.words[0] if made.words else ""
+        why = NOT_IN_PATH if error.text == "not found" and "/" not in path else error.text.lower()
+        if error.text == "not found" and "/" in path:
+            why = f"stat {path}: no such file or directory"
+        container.end(agent.now_us, START_ERROR_CODE, "StartError", NOT_STARTED.format(program=path, why=why))
+    except NoProcess:
+        text = "failed to create task: fork: resource temporarily unavailable: unknown"
+        container.end(agent.now_us, START_ERROR_CODE, "StartError", text)
+
+
+def _launch(worker: PodWorker, spec: Obj, variables: Mapping[str, str], interpreter: Interpreter) -> Launch:
+    agent, pod = worker.agent, worker.pod
+    pod_spec, meta, options = pod["spec"], pod["metadata"], agent.options
+    security = spec.get("securityContext") or {}
+    domain = options.cluster_domain
+    hostname = kernel_name(pod, domain, agent.spec.name)
+    ctx = agent.ctx
+
+    def wall_us() -> int:
+        return ctx.said_us(ctx.kernel.now_us)
+
+    message = _file(Filesystem("ext4"), 0o666, b"", wall_us())
+    message_path = spec.get("terminationMessagePath") or MESSAGE_PATH
+    mounts = [*_own_files(worker, spec, wall_us()), Mount(message_path, message)]
+    read_only = bool(security.get("readOnlyRootFilesystem"))
+    files = interpreter.tree(spec.get("image") or "", mounts, wall_us, read_only=read_only)
+    cwd = spec.get("workingDir") or "/"
+    _make_folder(files, cwd)
+    limits, capacity = (spec.get("resources") or {}).get("limits") or {}, agent.spec.capacity
+    surroundings = Surroundings(
+        spec["name"], spec.get("image") or "", meta["name"], meta.get("namespace", "default"), hostname, files,
+        wall=ctx.said_us,
+        node=NodeFacts(
+            agent.spec.name, arch=agent.spec.arch, cpus=max(1, quantity_milli(capacity.get("cpu", "1")) // 1000),
+            memory_bytes=quantity_value(capacity.get("memory", "0")),
+        ),
+        memory_limit_bytes=quantity_value(str(limits.get("memory", "0"))),
+        cpu_limit_milli=quantity_milli(str(limits.get("cpu", "0"))),
+        sysctls={
+            one["name"]: one["value"] for one in (pod_spec.get("securityContext") or {}).get("sysctls") or ()
+        },
+        read_only=read_only,
+    )  # fmt: skip
+    identity = identity_of(pod, spec)
+    base = {"PATH": PATH, "HOSTNAME": hostname, "HOME": "/root" if identity.uid == 0 else "/"}
+    whole = {**base, **({"TERM": "xterm"} if spec.get("tty") else {}), **variables}
+    count = len(pod_spec["containers"]) + len(pod_spec.get("initContainers") or ())
+    command = {
+        key: expanded_words(spec[key], variables) for key in ("command", "args") if spec.get(key) is not None
+    }
+    return Launch(
+        surroundings, tuple(words_of({**spec, **command})), whole, cwd, identity, program,
+        message=lambda: message.read(0, message.size),
+        falls_back=spec.get("terminationMessagePolicy") == "FallbackToLogsOnError",
+        message_max=POD_MESSAGE_BYTES_MAX // max(1, count),
+    )  # fmt: skip
+
+
+def _own_files(worker: PodWorker, spec: Obj, now_us: int) -> list[Mount]:
+    """The files that the agent and the runtime mount into every container."""
+    pod, agent = worker.pod, worker.agent
+    assert worker.runtime is not None
+    domain = agent.options.cluster_domain
+    texts = {
+        "/etc/hosts": hosts_file(pod, [worker.runtime.ip], domain),
+        "/etc/resolv.conf": resolver_file(pod, agent.options),
+        "/etc/hostname": f"{kernel_name(pod, domain, agent.spec.name)}\n",
+    }
+    mounted = [mount.get("mountPath") for mount in spec.get("volumeMounts") or ()]
+    found, filesystem = [], Filesystem("ext4")
+    for path, text in texts.items():
+        if path not in mounted:
+            found.append(Mount(path, _file(filesystem, 0o644, text.encode(), now_us)))
+    return found
+
+
+def _file(filesystem: Filesystem, mode: int, data: bytes, now_us: int) -> File:
+    """A file that is mounted by itself."""
+    made = File(filesystem, mode, now_us)
+    made.links = 1
+    made.write(0, data, now_us)
+    return made
+
+
+def _make_folder(files: Tree, path: str) -> None:
+    """Make a working directory that the image does not have, as the runtime does."""
+    made = ""
+    for name in path.strip("/").split("/"):
+        made += f"/{name}"
+        try:
+            if name and not files.exists(made, OUTSIDE):
+                files.mkdir(made, OUTSIDE, 0o755)
+        except FileError:
+            return

@@ -1,0 +1,98 @@
+"""Which containers run programs that the interpreter knows, and what their images hold.
+
+Turns the command line of a container into the answer whether its processes are simulated, and an
+image into the layer of its files.
+
+Holds: a container that only sleeps, ends or runs an unknown program has no processes, and costs
+       nothing more than its record; the interpreter is imported when it is first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from actors.node.runtime.commands import steps_of
+from actors.node.runtime.programs import image_entry, reads_input, words_of
+from actors.node.runtime.shell_scripts import SHELLS, program_of, script_of
+from sim.api.types import Obj
+
+if TYPE_CHECKING:
+    from actors.node.programs.files.tree import Mount, Tree
+
+# Programs that do nothing but take time and end: their containers need no processes.
+PLAIN = ("sleep", "exit", "true", "false", ":")
+FOLDERS = (
+    "/bin",
+    "/dev",
+    "/etc",
+    "/home",
+    "/proc",
+    "/root",
+    "/run",
+    "/sys",
+    "/usr/bin",
+    "/var/log",
+    "/var/run",
+)
+
+
+class Interpreter:
+    """The known programs.  programs: name -> what it does"""
+
+    __slots__ = ("programs",)
+
+    def __init__(self, programs: Mapping[str, Any]) -> None:
+        self.programs = programs
+
+    def runs(self, container: Obj) -> bool:
+        """True if the container's programs are to be simulated."""
+        words = words_of(container)
+        return program_of(words) in self.programs and not _is_plain(words) and not reads_input(words)
+
+    def tree(
+        self, image: str, mounts: Iterable[Mount], wall_us: Callable[[], int], *, read_only: bool
+    ) -> Tree:
+        """The files of a new container of an image."""
+        from actors.node.programs.files.inodes import OUTSIDE, Filesystem, Program
+        from actors.node.programs.files.tree import Tree, Volume
+
+        layer = Volume(Filesystem("overlay", source="overlay"), 0o755, wall_us())
+        busybox = bool((image_entry(image) or {}).get("busybox"))
+        view = Tree(layer, (), wall_us)
+        for path in FOLDERS:
+            made = ""
+            for name in path.strip("/").split("/"):
+                made += f"/{name}"
+                if not view.exists(made, OUTSIDE):
+                    view.mkdir(made, OUTSIDE, 0o755)
+        view.mkdir("/tmp", OUTSIDE, 0o1777)
+        folder: Any = view.lookup("/bin", OUTSIDE)
+        for name in sorted(self.programs):
+            folder.add(name, Program(layer.filesystem, name, wall_us()), wall_us())
+        return Tree(layer, mounts, wall_us, read_only=read_only, busybox=busybox, programs=self.programs)
+
+
+def _is_plain(words: Sequence[str]) -> bool:
+    """True if a command line has nothing but programs in it that take time and end."""
+    line = script_of(words)
+    if line is None:
+        return program_of(words) in PLAIN
+    try:
+        steps = list(steps_of(line))
+    except ValueError:
+        return False
+    return all(program_of(step.command.words) in PLAIN and not step.command.target for step in steps)
+
+
+@cache
+def interpreter() -> Interpreter | None:
+    """The interpreter with all known programs; None if this build has none."""
+    if find_spec("actors.node.programs.commands") is None or find_spec("actors.node.programs.shell") is None:
+        return None
+    commands = import_module("actors.node.programs.commands").COMMANDS
+    shell = import_module("actors.node.programs.shell").run
+    return Interpreter({**commands, **dict.fromkeys(SHELLS, shell)})

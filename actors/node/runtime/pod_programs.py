@@ -1,0 +1,243 @@
+"""The processes of one pod on a machine: when they run, and how they end their containers.
+
+Turns the start of a container into its process 1, the passing of virtual time into steps of the
+pod's programs, and the end of process 1 into the end of the container.
+
+Holds: the machine owns the processes, so they continue while no agent runs and end with its power;
+       nothing is scheduled while all programs wait for something other than time; no process of a
+       container outlives process 1.
+
+Mirrors  containerd: the task of a container ends with its first process, the kernel kills the
+         others of its PID namespace; kuberuntime_container.go: getTerminationMessage,
+         readLastStringFromContainerLogs; pkg/util/tail: ReadAtMost (v1.25).
+Differs  a program that has nothing to do takes 0.1 s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from actors.node.programs.ends import End, Null, Output
+from actors.node.programs.process import Identity, Process, Signal
+from actors.node.programs.surroundings import Surroundings
+from actors.node.programs.table import Table
+from actors.node.programs.waits import Main, Wait
+from actors.node.runtime.commands import AT_ONCE_US
+from actors.node.runtime.containers import Container, PodRuntime
+from actors.node.runtime.output import ContainerLog
+from sim.dataclass import dataclass
+from sim.kernel.kernel import Kernel
+from sim.kernel.timer import Timer
+
+if TYPE_CHECKING:
+    from actors.node.runtime.machine import Machine
+
+Program = Callable[[Process], Main]
+MESSAGE_BYTES_MAX = 4096  # kubecontainer.MaxContainerTerminationMessageLength
+MESSAGE_LOG_BYTES_MAX = 2048  # MaxContainerTerminationMessageLogLength
+MESSAGE_LOG_LINES_MAX = 80  # MaxContainerTerminationMessageLogLines
+POD_MESSAGE_BYTES_MAX = 12 * 1024  # MaxPodTerminationMessageLogLength
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What the first process of a container is started with.
+
+    find: the program of a process by its words; raises `lookup.NotRunnable`
+    message: reads what the container has written as its termination message
+    falls_back: True if an error without a message shows the end of the log
+    message_max: how many bytes the pod's status has for the message
+    """
+
+    surroundings: Surroundings
+    words: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+    identity: Identity
+    find: Callable[[Process, tuple[str, ...]], Program]
+    message: Callable[[], bytes] = bytes
+    falls_back: bool = False
+    message_max: int = POD_MESSAGE_BYTES_MAX
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """A container with processes.  over: called when it has ended"""
+
+    container: Container
+    launch: Launch
+    first: Process
+    log: ContainerLog
+    over: list[Callable[[], None]] = field(default_factory=list)
+
+
+class PodPrograms:
+    """The processes of a pod.
+
+    table: all of them
+    held: id of a container's instance -> what runs in it
+    _ended: containers with a process 1 that has ended during the present run
+    """
+
+    __slots__ = ("_ended", "_kernel", "_machine", "_runs", "_stirred", "_timer", "held", "pod", "table")
+
+    def __init__(self, machine: Machine, kernel: Kernel, pod: PodRuntime) -> None:
+        self.pod = pod
+        self.table = Table(self._stir, kernel.now_us)
+        self.held: dict[str, Running] = {}
+        self._machine = machine
+        self._kernel = kernel
+        self._timer: Timer | None = None
+        self._stirred = self._runs = False
+        self._ended: list[Running] = []
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def _stir(self) -> None:
+        if not self._stirred:
+            self._stirred = True
+            self._kernel.call_at(self._kernel.now_us, self._run)
+
+    def _run(self, _: object) -> None:
+        self._stirred, self._runs = False, True
+        self.table.run(self._kernel.now_us)
+        self._runs = False
+        next_us = self.table.next_us
+        if self._timer is not None and self._timer.at_us != next_us:
+            self._timer.cancel()
+            self._timer = None
+        if next_us is not None and (self._timer is None or not self._timer.active):
+            self._timer = self._kernel.timer_at(next_us, self._run)  # type: ignore[arg-type]
+        self._settle()
+        agent = self._machine.agent
+        if agent is not None and any(
+            one.log.size >= agent.options.container_log_max_bytes for one in self.held.values()
+        ):
+            agent.log_rotation.consider()
+
+    # --- containers -------------------------------------------------------------------------------
+
+    def start(self, container: Container, launch: Launch) -> None:
+        """Start the first process of a container.  Raises `lookup.NotRunnable`."""
+        program = launch.find(self._unstarted(launch, launch.words), launch.words)
+        log = ContainerLog()
+        ends: dict[int, End] = {0: Null(), **self._outputs(log)}
+        until_us = self._kernel.now_us + AT_ONCE_US
+
+        def main(process: Process) -> Main:
+            code = yield from program(process)
+            while process.now_us < until_us:
+                yield Wait(until_us=until_us, deaf=True)
+            return code
+
+        first = self.table.spawn(
+            main, launch.surroundings, launch.words, launch.env, launch.cwd, launch.identity, ends=ends
+        )
+        running = self.held[container.ident] = Running(container, launch, first, log)
+        self._machine.keep_output(container, log)
+        first.ended.watch(lambda: self._first_ended(running))
+        self.planned(container)
+
+    def execute(
+        self,
+        container: Container,
+        words: tuple[str, ...],
+        ends: Mapping[int, End],
+        env: Mapping[str, str] | None = None,
+    ) -> Process:
+        """Start another process in a running container; the process takes over the ends.
+
+        Raises `lookup.NotRunnable` and NoProcess, and then closes the ends.
+        """
+        launch = self.held[container.ident].launch
+        try:
+            program = launch.find(self._unstarted(launch, words), words)
+        except Exception:
+            for end in ends.values():
+                end.close()
+            raise
+        return self.table.spawn(
+            program, launch.surroundings, words, {**launch.env, **(env or {})}, launch.cwd, launch.identity,
+            ends=dict(ends),
+        )  # fmt: skip
+
+    def signal(self, container: Container, number: int) -> None:
+        """Send a signal from outside to the first process of a container."""
+        running = self.held.get(container.ident)
+        if running is not None:
+            self.table.signal(running.first, number, outside=True)
+
+    def stop(self, container: Container, grace_us: int, after_us: int) -> None:
+        """Send SIGTERM after a while if the container still runs; its planned end brings SIGKILL."""
+        if after_us < grace_us:
+            self._kernel.call_later(after_us, self._terminate, container)
+
+    def _terminate(self, container: Container) -> None:
+        self.signal(container, Signal.TERM)
+
+    def planned(self, container: Container) -> None:
+        """The end of a container was planned: its processes end then at the latest."""
+        at_us = container.exit_us
+        if at_us is not None and container.ident in self.held:
+            self._kernel.call_at(at_us, self._due, container)  # type: ignore[arg-type]
+            if at_us <= self._kernel.now_us:
+                self._due(container)
+
+    def kill_all(self) -> None:
+        """End everything: the machine has lost its power, or the pod is removed."""
+        for running in tuple(self.held.values()):
+            self.table.kill(running.launch.surroundings)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _due(self, container: Container) -> None:
+        running = self.held.get(container.ident)
+        if running is not None and container.exited(self._kernel.now_us):
+            self.table.kill(running.launch.surroundings)
+
+    def _unstarted(self, launch: Launch, words: tuple[str, ...]) -> Process:
+        """A process that only looks for its program."""
+        return Process(
+            self.table, 0, launch.surroundings, words, launch.env, launch.cwd, launch.identity, {}, None
+        )
+
+    def _outputs(self, log: ContainerLog) -> dict[int, End]:
+        kernel = self._kernel
+        return {
+            1: Output(lambda data: log.take("stdout", data, kernel.now_us)),
+            2: Output(lambda data: log.take("stderr", data, kernel.now_us)),
+        }
+
+    # --- ends -------------------------------------------------------------------------------------
+
+    def _first_ended(self, running: Running) -> None:
+        self._ended.append(running)
+        if not self._runs:
+            self._settle()
+
+    def _settle(self) -> None:
+        """End the containers with a first process that has ended."""
+        while self._ended:
+            running = self._ended.pop(0)
+            container, now_us = running.container, self._kernel.now_us
+            if self.held.pop(container.ident, None) is None:
+                continue
+            self.table.kill(running.launch.surroundings)
+            running.log.end(now_us)
+            container.end(now_us, running.first.ended.code)
+            container.add_message(_message(running))
+            for call in running.over:
+                call()
+            self._machine.changed(self.pod)
+
+
+def _message(running: Running) -> str:
+    """The termination message of a container that has ended."""
+    launch = running.launch
+    data = launch.message()[-MESSAGE_BYTES_MAX:]
+    if not data and launch.falls_back and running.container.exit_code:
+        lines = [line.data for line in running.log.lines]
+        data = b"".join(lines[-MESSAGE_LOG_LINES_MAX:])[-MESSAGE_LOG_BYTES_MAX:]
+    return data[: launch.message_max].decode(errors="replace")

@@ -1,0 +1,225 @@
+"""Programs of containers: their output, their ends, their signals, and what outlives the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from actors.node.node import Node
+from actors.node.programs.ends import send
+from actors.node.programs.process import Process, Signal
+from actors.node.programs.waits import Main, Wait
+from actors.node.runtime.interpreter import Interpreter
+from sim.api.types import Obj
+from sim.units import MS, SECOND
+from tests.actor.node.fake import FakeApi, one_node
+
+Program = Callable[[Process], Main]
+
+
+def wait(process: Process, seconds: float) -> Main:
+    """Wait so long, or until a signal comes that the process has caught."""
+    until_us = process.now_us + round(seconds * SECOND)
+    while process.now_us < until_us and not process.pending:
+        yield Wait(until_us=until_us)
+    return 0
+
+
+def steps(process: Process) -> Main:
+    """`steps STEP...`: write a word, or do what begins with a colon."""
+    for word in process.words[1:]:
+        match word.partition("=")[::2]:
+            case ":wait", seconds:
+                yield from wait(process, float(seconds))
+            case ":exit", code:
+                return int(code)
+            case ":catch", number:
+                process.caught.add(int(number))
+            case ":message", text:
+                process.container.files.write("/dev/termination-log", text.encode(), process)
+            case ":file", path:
+                yield from send(process.ends[1], process.container.files.read(path, process))
+            case ":variable", name:
+                yield from send(process.ends[1], f"{process.env.get(name)}\n".encode())
+            case _:
+                yield from send(process.ends[1], word.encode() + b"\n")
+    return 0
+
+
+INTERPRETER = Interpreter({"steps": steps})
+
+
+def running(*words: str, **fields: Any) -> Obj:
+    """The spec of a pod with a container that runs these steps."""
+    policy = fields.pop("restartPolicy", "Never")
+    container = {"name": "c", "image": "busybox", "command": ["steps", *words], **fields}
+    return {"containers": [container], "restartPolicy": policy}
+
+
+def log_of(node: Node, name: str = "web") -> str:
+    return str(node.machine.agent.log("default", name, "c")[1])
+
+
+def state(api: FakeApi, name: str = "web") -> Mapping[str, Any]:
+    found: Mapping[str, Any] = api.pod(name)["status"]["containerStatuses"][0]["state"]
+    return found
+
+
+def first_start_us(node: Node) -> int:
+    (pod,) = node.machine.pods.values()
+    return pod.containers[0].started_us
+
+
+async def test_output_is_in_the_log_once_written_and_the_code_ends_the_container() -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        api.bind("web", running("one", ":wait=30", "two", ":wait=5", ":exit=3"))
+        await kernel.run_until(30 * SECOND)
+        assert log_of(node) == "one\n"
+        began_us = first_start_us(node)
+        await kernel.run_until(began_us + 30 * SECOND)
+        assert log_of(node) == "one\ntwo\n"
+        (log,) = node.machine.outputs.values()
+        assert [(line.at_us - began_us) // SECOND for line in log.lines] == [0, 30]
+        await kernel.run_until(70 * SECOND)
+        ended = state(api)["terminated"]
+        assert (ended["exitCode"], ended["reason"]) == (3, "Error")
+        assert api.pod("web")["status"]["phase"] == "Failed"
+        (pod,) = node.machine.pods.values()
+        assert pod.containers[0].exit_us == began_us + 35 * SECOND
+
+
+async def test_a_program_with_nothing_to_do_takes_a_tenth_of_a_second() -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        api.bind("web", running("hello"))
+        await kernel.run_until(30 * SECOND)
+        (pod,) = node.machine.pods.values()
+        assert pod.containers[0].exit_us == first_start_us(node) + 100 * MS
+        assert api.pod("web")["status"]["phase"] == "Succeeded"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "after_s"),
+    [
+        ((":wait=1000",), 137, 30),  # process 1 gets no signal that it has no handler for
+        ((f":catch={Signal.TERM}", ":wait=1000", "bye", ":exit=7"), 7, 0),
+        ((f":catch={Signal.TERM}", ":wait=1000", ":wait=0", ":exit=143"), 143, 0),
+    ],
+)
+async def test_a_deleted_pods_program_gets_sigterm_and_after_the_grace_period_sigkill(
+    words: tuple[str, ...], code: int, after_s: int
+) -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        api.bind("web", running(*words))
+        await kernel.run_until(30 * SECOND)
+        (pod,) = node.machine.pods.values()
+        (container,) = pod.containers
+        api.delete("web", 30)
+        await kernel.run_until(70 * SECOND)
+        assert container.exit_code == code
+        assert container.exit_us is not None
+        assert (container.exit_us - 30 * SECOND) // SECOND == after_s
+        assert not node.machine.programs
+
+
+async def test_programs_continue_without_an_agent_and_end_with_the_power() -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        api.bind("web", running("one", ":wait=30", "two", ":wait=100", "three", restartPolicy="Always"))
+        await kernel.run_until(30 * SECOND)
+        began_us = first_start_us(node)
+        node.crash_agent()
+        await kernel.run_until(began_us + 40 * SECOND)
+        (log,) = node.machine.outputs.values()
+        assert [line.data for line in log.lines] == [b"one\n", b"two\n"]
+        node.power_loss()
+        assert not node.machine.programs
+        await kernel.run_until(began_us + 200 * SECOND)
+        assert len(log.lines) == 2
+        node.power_on()
+        await kernel.run_until(began_us + 230 * SECOND)
+        (pod,) = node.machine.pods.values()
+        assert [one.exit_code for one in pod.containers if one.exit_us] == [255]
+        assert log_of(node) == "one\n"
+
+
+async def test_a_fault_that_ends_a_container_ends_its_processes() -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        api.bind("web", running("one", ":wait=30", "two"))
+        await kernel.run_until(30 * SECOND)
+        assert node.end_container("default", "web", "c", 9)
+        (programs,) = node.machine.programs.values()
+        assert not programs.table.processes
+        await kernel.run_until(100 * SECOND)
+        assert state(api)["terminated"]["exitCode"] == 9
+
+
+@pytest.mark.parametrize(
+    ("words", "fields", "message"),
+    [
+        ((":message=why", ":exit=1"), {}, "why"),
+        (("said", ":exit=1"), {}, None),
+        (("said", ":exit=1"), {"terminationMessagePolicy": "FallbackToLogsOnError"}, "said\n"),
+        (("said", ":exit=0"), {"terminationMessagePolicy": "FallbackToLogsOnError"}, None),
+        (
+            ("said", ":message=why", ":exit=1"), {"terminationMessagePolicy": "FallbackToLogsOnError"}, "why",
+        ),
+        (("x" * 3000, ":exit=1"), {"terminationMessagePolicy": "FallbackToLogsOnError"}, "x" * 2047 + "\n"),
+        ((f":message={'x' * 5000}",), {}, "x" * 4096),
+        (("a", *["b"] * 80, ":exit=1"), {"terminationMessagePolicy": "FallbackToLogsOnError"}, "b\n" * 80),
+    ],
+)  # fmt: skip
+async def test_termination_message_is_the_files_or_after_an_error_the_end_of_the_log(
+    words: tuple[str, ...], fields: dict[str, Any], message: str | None
+) -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        api.bind("web", running(*words, **fields))
+        await kernel.run_until(30 * SECOND)
+        assert state(api)["terminated"].get("message") == message
+
+
+async def test_programs_see_variables_of_services_and_the_files_of_the_runtime() -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        ports = [{"port": 80}]
+        api.put(
+            "services",
+            {
+                "metadata": {"name": "db", "namespace": "default"},
+                "spec": {"clusterIP": "10.0.0.9", "ports": ports},
+            },
+        )
+        shown = (":variable=DB_SERVICE_HOST", ":variable=HOSTNAME", "$(A)", ":file=/etc/hosts")
+        api.bind("web", running(*shown, env=[{"name": "A", "value": "<$(DB_SERVICE_PORT)>"}]))
+        await kernel.run_until(30 * SECOND)
+        lines = log_of(node).splitlines()
+        assert lines[:4] == ["10.0.0.9", "web", "<80>", "# Kubernetes-managed hosts file."]
+        assert lines[-1].endswith("\tweb")
+
+
+async def test_a_container_of_an_unknown_program_or_of_sleeps_has_no_processes() -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        plain = {"name": "c", "image": "busybox", "command": ["sleep", "5"]}
+        api.bind("web", {"containers": [plain], "restartPolicy": "Never"})
+        api.bind("other", {"containers": [{"name": "c", "image": "mine", "command": ["/server"]}]})
+        await kernel.run_until(30 * SECOND)
+        assert not node.machine.programs
+        assert state(api)["terminated"]["exitCode"] == 0
+        assert "running" in state(api, "other")
+
+
+async def test_a_program_that_the_files_lack_fails_the_start_of_its_container() -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        api.bind("web", running("x", command=["/sbin/steps"]))
+        await kernel.run_until(30 * SECOND)
+        ended = state(api)["terminated"]
+        assert (ended["exitCode"], ended["reason"]) == (128, "StartError")
+        assert 'exec: "/sbin/steps": stat /sbin/steps: no such file or directory: unknown' in ended["message"]
