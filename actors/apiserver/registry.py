@@ -35,5 +35,6 @@ def make_registry(
         user_rules=authorizer.user_rules,
         probed=around.probed,
         agent_listens=around.agent_listens,
+        stream=around.stream,
         counting=lambda: ctx.kernel.meters,
     )

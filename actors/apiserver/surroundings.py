@@ -14,6 +14,8 @@ from actors.apiserver.aggregation.aggregator import Backends, NoBackends
 from actors.apiserver.webhooks import Ask, unreachable
 from sim.api.audit.sink import AuditSink
 from sim.api.kinds.core.component_status import Probed
+from sim.api.store import Item
+from sim.api.streams import StreamRequest
 from sim.api.types import Obj, Reply, UserInfo
 from sim.api.verbs.call import Call, Identities
 from sim.dataclass import dataclass
@@ -26,6 +28,7 @@ class Surroundings:
     log: serves pods/log; None answers as for a node that cannot be reached
     probed: the state of the components for ComponentStatuses
     agent_listens: True for a node with an agent that serves its port
+    stream: opens a stream to an agent of a node
     identities: credentials of service accounts, shared by the servers of a cluster
     addons: objects, each with its plural, that exist from the start beside those of every cluster
     ask: calls a program outside for a webhook
@@ -34,9 +37,10 @@ class Surroundings:
     client_address: the address of the host of a user; None gives that of the server
     """
 
-    log: Callable[[Call, object, str], Reply | None] | None = None
+    log: Callable[[Call, Item, str, str], Reply | None] | None = None
     probed: Probed | None = None
     agent_listens: Callable[[str], bool] | None = None
+    stream: Callable[[str, StreamRequest, str], Reply] | None = None
     identities: Identities | None = None
     addons: Sequence[tuple[str, Obj]] = ()
     ask: Ask = unreachable

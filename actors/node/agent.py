@@ -53,7 +53,6 @@ from actors.node.runtime.containers import PodRuntime
 from actors.node.runtime.image_store.gc import ImageGC
 from actors.node.runtime.image_store.images import Images
 from actors.node.runtime.log_rotation import LogRotation
-from actors.node.runtime.logs import container_log
 from actors.node.runtime.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine
 from actors.node.runtime.ports import NodePod
 from actors.node.sources.api_source import Source
@@ -103,6 +102,7 @@ class NodeAgent:
 
     sources_ready: True once the API has listed the node's pods
     used: what the admitted pods use of the node
+    sessions: the open streams of clients (`actors.node.server`); None before the first
 
     Size: an incarnation is a list of some thirty parts, as upstream's Kubelet, which it makes and
     which know each other through the protocols of `runtime.ports`.  Each part holds its own state;
@@ -113,8 +113,8 @@ class NodeAgent:
         "_began_us", "_nodes", "_pods", "_pods_started", "_recorder", "_reference", "_tick_phase_us",
         "api", "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ips", "housekeeping", "image_gc", "images",
         "kills", "leases", "log_rotation", "loop", "machine", "manifests", "mirrors", "names", "node_loop", "options",
-        "preemption", "references", "restarts", "runtime", "shutdown", "sources_ready", "spec", "statuses", "used",
-        "volumes", "workers",
+        "preemption", "references", "restarts", "runtime", "sessions", "shutdown", "sources_ready", "spec", "statuses",
+        "used", "volumes", "workers",
     )  # fmt: skip
 
     def __init__(
@@ -161,6 +161,7 @@ class NodeAgent:
         self.manifests = Manifests(self, self.loop, self.mirrors, self.preemption.drop)
         self.sources_ready = False
         self._pods_started = False
+        self.sessions: object = None
         self._reference = (
             NO_REFERENCE  # the pod and container of the last event, which often is that of the next
         )
@@ -613,15 +614,3 @@ class NodeAgent:
         self._reference = NO_REFERENCE
         self._recorder.tidy()
         self.statuses.tidy()
-
-    def log(self, namespace: str, name: str, container: str, *, previous: bool = False) -> tuple[int, str]:
-        """The answer of the node's log endpoint: HTTP code and text."""
-        found = [
-            worker
-            for worker in self.workers.values()
-            if worker.pod["metadata"]["name"] == name and worker.pod["metadata"]["namespace"] == namespace
-        ]
-        wanted, machine = (name, container, previous), self.machine
-        if not found:
-            return container_log(None, machine, wanted, {})
-        return container_log(found[0].pod, machine, wanted, found[0].status)

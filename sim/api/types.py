@@ -97,6 +97,7 @@ class Reply(msgspec.Struct):
     items, revision, more, remaining: a list (`items` in key order, `more` the continue token)
     body: any other JSON body: a Status, a Scale, log text (str), ...
     watch: the open watch, for a watch request with code 200
+    stream: to the agent of a node, not yet opened (`sim.api.streams.Stream`)
     annotations: of the audit event, for the transport that audits the request
     """
 
@@ -108,6 +109,7 @@ class Reply(msgspec.Struct):
     remaining: int | None = None
     body: Json = None
     watch: Watch | None = None
+    stream: Any = None
     warnings: tuple[str, ...] = ()
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     lost: str = ""  # "", "ConnectionRefused", "ConnectionReset", "Timeout"

@@ -1,53 +1,85 @@
-"""Logs of pods, from the node agents that run them, with limits on their length.
+"""What API servers ask of the agents of nodes: logs of pods, and streams to containers.
 
-Turns a request for a container's log into its text or upstream's error.
+Turns a request for a container's log into its text, into a stream or into upstream's error.
 
 Mirrors  kubernetes v1.25 pkg/registry/core/pod/rest/log.go; apiserver
          pkg/registry/generic/rest/response_checker.go.
-Differs  `follow` ends at the end of the present log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from actors.node.node import Node
 from sim.api import status
 from sim.api.store import Item
+from sim.api.streams import StreamRequest
 from sim.api.types import Obj, Reply
-from sim.api.verbs.call import Call, is_true
-from sim.api.verbs.log import number_of
+from sim.api.verbs.call import Call
+from sim.api.verbs.log import log_options
+from sim.app.agent_streams import AgentStream
+from sim.kernel import Context
 from sim.options.node.agent import NodeAgentOptions
 
 
-def pod_log(
-    nodes: Mapping[str, Node],
-    agents: Mapping[str, NodeAgentOptions],
-    call: Call,
-    item: Item,
-    container: str,
-) -> Reply | None:
-    """The log of one container of a scheduled pod; None if no agent listens.
+class AgentCalls:
+    """The calls of one API server.
 
     agents: options of the nodes' agents
+    server: the API server's process
     """
-    pod, options = item.obj, call.options
-    metadata, spec = pod["metadata"], pod["spec"]
-    node = nodes.get(spec["nodeName"])
-    if node is None:
-        return None
-    agent, options_of_agent = node.machine.agent, agents[node.name]
-    if agent is None or not agent_listens(nodes, agents, node.name):
-        return None
-    if not options_of_agent.enable_debugging_handlers:
-        return _refused(metadata["name"], status.method_not_allowed())
-    previous = is_true(options, "previous")
-    code, text = agent.log(metadata["namespace"], metadata["name"], container, previous=previous)
-    if code == 404:
-        return _refused(metadata["name"], status.unknown_resource())
-    if code != 200:
-        return Reply(code, body=status.bad_request(text))
-    return Reply(200, body=_cut(text, number_of(options, "tailLines"), number_of(options, "limitBytes")))
+
+    def __init__(
+        self, nodes: Mapping[str, Node], agents: Mapping[str, NodeAgentOptions], server: Callable[[], Context]
+    ) -> None:
+        self._nodes, self._agents, self._server = nodes, agents, server
+        self._streams: dict[AgentStream, None] = {}
+        self._hooked: Context | None = None
+
+    def log(self, call: Call, item: Item, container: str, address: str) -> Reply | None:
+        """The log of one container of a scheduled pod; None if no agent listens.
+
+        address: of the agent
+        """
+        metadata, spec = item.obj["metadata"], item.obj["spec"]
+        node = self._nodes.get(spec["nodeName"])
+        if node is None or not agent_listens(self._nodes, self._agents, node.name):
+            return None
+        if not self._agents[node.name].enable_debugging_handlers:
+            return _refused(metadata["name"], status.method_not_allowed())
+        from actors.node.server.logs import read_log
+
+        options = log_options(call.options)
+        names = metadata["namespace"], metadata["name"], container
+        code, text = read_log(node.machine.agent, *names, options)
+        if code == 404:
+            return _refused(metadata["name"], status.unknown_resource())
+        if code != 200:
+            return Reply(code, body=status.bad_request(text))
+        if not options.follow:
+            return Reply(200, body=text)
+        return self._open(node, StreamRequest("log", *names, log=options), address)
+
+    def stream(self, node: str, request: StreamRequest, address: str) -> Reply:
+        """A stream to a container of a node with an agent that listens."""
+        return self._open(self._nodes[node], request, address)
+
+    def _open(self, node: Node, request: StreamRequest, address: str) -> Reply:
+        ctx, upgrades = self._server(), request.kind != "log"
+        if ctx is not self._hooked:
+            self._hooked = ctx
+            ctx.on_stop(self._end)
+        stream = AgentStream(ctx, node, request, address, self._left, upgrades=upgrades)
+        self._streams[stream] = None
+        return Reply(101 if upgrades else 200, body="", stream=stream)
+
+    def _left(self, stream: AgentStream) -> None:
+        self._streams.pop(stream, None)
+
+    def _end(self) -> None:
+        """The API server's process ends."""
+        for stream in tuple(self._streams):
+            stream.stop()
 
 
 def agent_listens(nodes: Mapping[str, Node], agents: Mapping[str, NodeAgentOptions], name: str) -> bool:
@@ -62,9 +94,3 @@ def _refused(name: str, body: Obj) -> Reply:
     return Reply(
         body["code"], body={**body, "message": message, "details": {"name": name, "kind": "pods/log"}}
     )
-
-
-def _cut(text: str, tail: int | None, limit: int | None) -> str:
-    lines = text.splitlines(keepends=True)
-    shown = "".join(lines[len(lines) - tail :] if tail is not None and tail < len(lines) else lines)
-    return shown if limit is None else shown.encode()[:limit].decode("utf-8", "ignore")

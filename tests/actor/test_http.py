@@ -499,7 +499,7 @@ async def test_logs_come_from_the_node_that_runs_the_pod_and_go_with_it() -> Non
         which = await client.get(f"{PODS}/p/log")
         assert which.json()["message"] == "a container name must be specified for pod p, choose one of: [a b]"
         assert (await client.get(f"{PODS}/p/log?container=x")).status_code == 400
-        await check_logs_over_websocket(client, f"{PODS}/p/log?container=a&follow=true", log.content)
+        await check_logs_over_websocket(client, f"{PODS}/p/log?container=a", log.content)
         cluster.fail_node("node-0", "power-loss")
         assert "connection refused" in (await client.get(f"{PODS}/p/log?container=a")).json()["message"]
 

@@ -35,6 +35,7 @@ from sim.api.schema.resource import Resource
 from sim.api.scheme.scheme import Scheme
 from sim.api.status import error_group, invalid
 from sim.api.store import Answer, Get, Item, Op, Pause, Unavailable
+from sim.api.streams import StreamRequest
 from sim.api.types import Json, Obj, Reply, Request, UserInfo
 from sim.api.validation.errors import UNSUPPORTED, FieldError
 from sim.dataclass import dataclass
@@ -103,7 +104,8 @@ class Registry:
 
     bits: draws that number of random bits
     wall_us: reads Unix time, in microseconds
-    log: reads the log of a container by name; its result is None if no agent listens
+    log: reads the log of a container by name from the agent at an address; its result is None if no
+        agent listens
     collects: True if a garbage collector runs, so that a deletion may wait for it
     checks_fields: True if the server honours fieldValidation; otherwise it drops unknown fields
     gates: with another value than their default (`Kind.gated_fields`)
@@ -113,6 +115,7 @@ class Registry:
     user_rules: lists what a user may do in a namespace
     probed: what components of the control plane do with probes, by name; None if all are healthy
     agent_listens: True if the agent of the node of that name accepts connections; None if all do
+    stream: opens a stream to the agent of the node of that name, at an address
     counting: returns where to count; None while there is no reader of metrics
     """
 
@@ -121,7 +124,7 @@ class Registry:
     bits: Callable[[int], int]
     wall_us: Callable[[], int]
     service_cidr: str = "10.0.0.0/24"
-    log: Callable[[Call, Item, str], Reply | None] | None = None
+    log: Callable[[Call, Item, str, str], Reply | None] | None = None
     collects: bool = True
     checks_fields: bool = True
     node_ports: range = range(30000, 32768)
@@ -131,6 +134,7 @@ class Registry:
     user_rules: Callable[[UserInfo, str], UserRules] | None = None
     probed: Probed | None = None
     agent_listens: Callable[[str], bool] | None = None
+    stream: Callable[[str, StreamRequest, str], Reply] | None = None
     counting: Callable[[], Counting | None] = uncounted
 
     @property

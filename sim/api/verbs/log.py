@@ -5,7 +5,6 @@ refused.
 
 Mirrors  kubernetes v1.25 pkg/registry/core/pod/rest/log.go, pkg/registry/core/pod/strategy.go
          (LogLocation), pkg/apis/core/validation: ValidatePodLogOptions.
-Differs  `timestamps`, `sinceSeconds` and `sinceTime` change nothing.
 """
 
 from __future__ import annotations
@@ -17,10 +16,11 @@ from sim.api import status
 from sim.api.refusals import Refusal, Steps, bad_request, internal
 from sim.api.schema.times import time_problem
 from sim.api.store import Get
+from sim.api.streams import LogOptions
 from sim.api.types import Obj, Reply
 from sim.api.validation.errors import AT_LEAST_ZERO, FieldError, forbidden, invalid
 from sim.api.verbs.call import Call, found, is_true
-from sim.units import go_quote
+from sim.units import go_quote, parse_time
 
 INT64_DIGITS = 19
 # The default of the option for the preferred types of node addresses.
@@ -48,7 +48,7 @@ def read_log(call: Call) -> Steps:
     if node is None:  # Quirk: the missing node is reported as a missing pod
         raise Refusal.of(status.not_found(call.resource, node_name))
     url, host = _location(call, item.obj, node.obj, container)
-    answer = call.registry.log(call, item, container)
+    answer = call.registry.log(call, item, container, host)
     if answer is None:
         text = f'Get "{url}": dial tcp {host}: connect: connection refused'
         return Reply(500, body=status.plain_error(text))
@@ -82,6 +82,19 @@ def _location(call: Call, pod: Obj, node: Obj, container: str) -> tuple[str, str
     path = f"/containerLogs/{metadata['namespace']}/{metadata['name']}/{container}"
     shown = f"?{urlencode(sorted(query.items()))}" if query else ""
     return f"https://{host}{path}{shown}", host
+
+
+def log_options(options: Mapping[str, str]) -> LogOptions:
+    """The options of a request that has no errors."""
+    return LogOptions(
+        previous=is_true(options, "previous"),
+        follow=is_true(options, "follow"),
+        timestamps=is_true(options, "timestamps"),
+        since_s=number_of(options, "sinceSeconds"),
+        since_us=parse_time(options["sinceTime"]) if options.get("sinceTime") else None,
+        tail=number_of(options, "tailLines"),
+        limit=number_of(options, "limitBytes"),
+    )
 
 
 def errors_of(options: Mapping[str, str]) -> list[FieldError]:

@@ -28,7 +28,7 @@ from sim.app.parts.overview import probed
 from sim.app.parts.ports import BuiltCluster
 from sim.app.parts.services import Services
 from sim.app.parts.webhooks import WebhookPrograms
-from sim.app.pod_logs import agent_listens, pod_log
+from sim.app.pod_logs import AgentCalls, agent_listens
 from sim.client import Channel
 from sim.kernel import Context
 
@@ -64,8 +64,10 @@ class ControlPlane:
     def api_server(self, name: str, address: str) -> ApiServer:
         """An API server with its connections."""
         cluster = self._cluster
+        agents = AgentCalls(cluster.nodes, cluster.options.nodes, partial(self._process, name))
         around = Surroundings(
-            log=partial(pod_log, cluster.nodes, cluster.options.nodes),
+            log=agents.log,
+            stream=agents.stream,
             probed=self._probed,
             agent_listens=partial(agent_listens, cluster.nodes, cluster.options.nodes),
             identities=cluster.identities,
@@ -85,6 +87,12 @@ class ControlPlane:
             address,
             around,
         )
+
+    def _process(self, name: str) -> Context:
+        """The process of an API server, which runs."""
+        life = self._cluster.api_servers[name].life
+        assert life is not None
+        return life.ctx
 
     def manager_main(self) -> Main:
         """The main function of a controller manager."""

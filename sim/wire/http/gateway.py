@@ -38,6 +38,7 @@ from sim.kernel import Kernel, OutsideAnswer, OutsideRequest, unheard
 from sim.kernel.meters import Meters
 from sim.wire.clients import Clients
 from sim.wire.http.measures.begin import begin_counting
+from sim.wire.http.streams import Streams, stop_opened
 from sim.wire.patience import within
 from sim.wire.stack import make_room
 
@@ -333,6 +334,7 @@ class Gateway:
         self._asked = 0
         self._sent: dict[int, Request] = {}  # those at the gate; a replay reads its journal
         self._waiting: dict[int, tuple[OutsideEndpoint, Callable[[Reply], None]]] = {}
+        self._streams = Streams(kernel)
         kernel.gate.handle("request", self._request, self._request_unkept, _is_read)
         kernel.gate.handle("request-gone", self._request_gone)
         kernel.gate.handle("watch-stop", self._watch_stop)
@@ -415,8 +417,8 @@ class Gateway:
         taken = gone = False
 
         def done(result: tuple[Reply, OutsideWatch | None]) -> None:
-            if gone and result[1] is not None:
-                result[1].stop()
+            if gone:
+                stop_opened(result)
             box.append(result)
             if answered is not None:
                 answered.set()
@@ -436,8 +438,8 @@ class Gateway:
             self._sent.pop(ident, None)
             if not box:
                 self.kernel.gate.post("request-gone", ident, lambda _: None)
-            elif not taken and box[0][1] is not None:
-                box[0][1].stop()
+            elif not taken:
+                stop_opened(box[0])
         if box:
             self.clients.worked()
             if box[0][1] is not None:
@@ -480,6 +482,8 @@ class Gateway:
             self._waiting.pop(asked, None)
             if not reply.code:
                 done((_unavailable(), None))
+            elif reply.stream is not None:
+                self._streams.open(reply, done, has_client=done is not unheard)
             elif reply.watch is None:
                 done((reply, None))
             else:

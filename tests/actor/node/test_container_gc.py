@@ -8,6 +8,8 @@ from actors.node.runtime.container_gc import excess
 from actors.node.runtime.containers import Container
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from actors.node.server.logs import read_log
+from sim.api.streams import LogOptions
 from sim.api.types import Obj
 from sim.options.node.agent import parse_node_agent
 from sim.units import MINUTE, SECOND
@@ -70,7 +72,7 @@ async def test_only_the_end_after_a_failure_is_shown_of_a_finished_pod() -> None
         await kernel.run_until(50 * SECOND)
         assert api.pod("web")["status"]["phase"] == "Succeeded"
         assert shown(api)["restartCount"] == 1 and shown(api)["lastState"] == {}
-        answer = node.machine.agent.log("default", "web", "c", previous=True)
+        answer = read_log(node.machine.agent, "default", "web", "c", LogOptions(previous=True))
         assert answer == (400, 'previous terminated container "c" in pod "web" not found')
 
 
@@ -102,7 +104,7 @@ async def test_pass_that_keeps_none_removes_all_and_resets_restarts_and_back_off
         assert kept(node.machine) == [2]
         await kernel.run_until(60 * SECOND)
         assert kept(node.machine) == []
-        code, text = node.machine.agent.log("default", "web", "c", previous=True)
+        code, text = read_log(node.machine.agent, "default", "web", "c", LogOptions(previous=True))
         gone = before["lastState"]["terminated"]["containerID"]
         assert (code, text) == (400, f"unable to retrieve container logs for {gone}")
         await kernel.run_until(67 * SECOND)

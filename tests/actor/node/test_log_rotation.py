@@ -8,6 +8,7 @@ import pytest
 from actors.node.runtime.forecast import log_bytes_of
 from actors.node.runtime.log_files import LogFiles
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, Rule, RuntimeProfile
+from actors.node.server.logs import read_log
 from sim.api.types import Obj
 from sim.kernel import Kernel
 from sim.options.node.agent import parse_node_agent
@@ -69,9 +70,9 @@ async def test_first_lines_of_log_are_shown_until_it_is_rotated(size: str, lost:
     async with one_node(logging(MI, log="hello"), options) as (kernel, api, node):
         api.bind("web")
         await kernel.run_until(25 * SECOND)
-        assert "hello" in node.machine.agent.log("default", "web", "c")[1]
+        assert "hello" in read_log(node.machine.agent, "default", "web", "c")[1]
         await kernel.run_until(60 * SECOND)
-        assert ("hello" not in node.machine.agent.log("default", "web", "c")[1]) is lost
+        assert ("hello" not in read_log(node.machine.agent, "default", "web", "c")[1]) is lost
 
 
 async def test_pod_over_its_limit_by_logs_is_evicted_unless_logs_are_rotated() -> None:

@@ -3,6 +3,8 @@
 import pytest
 
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, Rule, RuntimeProfile
+from actors.node.server.logs import read_log
+from sim.api.streams import LogOptions
 from sim.options.node.agent import parse_node_agent
 from sim.units import SECOND
 from tests.actor.node.fake import one_node
@@ -77,10 +79,10 @@ async def test_logs_are_served_for_existing_containers_and_refused_for_others() 
         api.bind("web")
         await kernel.run_until(30 * SECOND)
         agent = node.machine.agent
-        code, text = agent.log("default", "web", "c", previous=True)
+        code, text = read_log(agent, "default", "web", "c", LogOptions(previous=True))
         assert (code, text) == (200, "hello\n")
-        assert agent.log("default", "web", "x") == (404, 'container "x" not found in pod "web"')
-        assert agent.log("default", "no", "c") == (404, 'pod "no" does not exist')
+        assert read_log(agent, "default", "web", "x") == (404, 'container "x" not found in pod "web"')
+        assert read_log(agent, "default", "no", "c") == (404, 'pod "no" does not exist')
 
 
 async def test_images_of_cold_node_are_pulled_one_at_a_time_and_then_listed() -> None:

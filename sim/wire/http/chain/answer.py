@@ -21,6 +21,7 @@ from sim.wire.http.forms import negotiation, rendering
 from sim.wire.http.forms.rendering import PART_MAX, Answer, EventWriter, SharedEvents, View
 from sim.wire.http.gateway import Gateway, OutsideWatch
 from sim.wire.http.measures.counts import Counts
+from sim.wire.http.streams import OutsideStream
 from sim.wire.http.upgraded import STREAMED, log_protocols
 
 # Bytes of a resource above which it is compressed (writers.go).
@@ -73,8 +74,12 @@ class Answering:
         response, streamed = response_of(answer), request.exchange.extensions.get(STREAMED)
         if streamed is not None and request.target.subresource == "log" and answer.code == HTTPStatus.OK:
             streamed.extend(log_protocols(self._names))
-        else:
+        elif request.reply.stream is None:
             response.compressed_from = self._compressed_from
+        if request.reply.stream is not None:
+            request.audited.stream()
+            request.exchange.extensions[OPENED].append(request.reply.stream.stop)
+            response.body = _parts(request.reply.stream)
         return response
 
     def _watched(self, request: HttpRequest, watch: OutsideWatch) -> Response:
@@ -102,3 +107,9 @@ class Answering:
                 self._counts.sent(view.resource, len(events), size)
 
         return Response(200, lines(), [("Content-Type", writer.media), COMMON])
+
+
+async def _parts(stream: OutsideStream) -> AsyncGenerator[bytes, None]:
+    """The bytes of a stream with one channel."""
+    while came := await stream.take():
+        yield b"".join(data for _, data in came)

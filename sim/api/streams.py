@@ -1,0 +1,100 @@
+"""Streams between a client and the agent of a node: what is asked for, and the server's end.  Pure.
+
+A request for a log that is followed, for a command in a container, or for a pod's ports becomes a
+`StreamRequest`, which the API server sends to the agent.  The answer is a `Stream`: bytes in
+numbered channels, in both directions, in virtual time.
+
+Holds: neither side sends more than `WINDOW` bytes that the other has not taken, so that nothing
+grows while a client or a program does not read.
+
+Mirrors  kubernetes v1.25 pkg/kubelet/cri/streaming/remotecommand/websocket.go: the channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from sim.api.types import Reply
+from sim.dataclass import dataclass
+
+# Channels of a command.
+STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
+WINDOW = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """What a client wants of a container's log.
+
+    previous: the instance before the present one; follow: also what is written later
+    timestamps: each line begins with its time
+    since_s: only what was written in the last so many seconds; None: of any age
+    since_us: only what was written at this Unix time or later
+    tail: how many of the last lines, counted before those that are too old are left out
+    limit: how many bytes at most
+    """
+
+    previous: bool = False
+    follow: bool = False
+    timestamps: bool = False
+    since_s: int | None = None
+    since_us: int | None = None
+    tail: int | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRequest:
+    """What an API server asks of an agent.
+
+    kind: "exec", "attach", "portforward" or "log"
+    stdin, stdout, stderr: the channels that the client wants; tty: one terminal for all
+    log: for a log
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    container: str = ""
+    command: tuple[str, ...] = ()
+    stdin: bool = False
+    stdout: bool = False
+    stderr: bool = False
+    tty: bool = False
+    log: LogOptions | None = None
+
+
+class Stream(Protocol):
+    """The API server's end of a stream.
+
+    ended: True once nothing more comes
+    """
+
+    ended: bool
+
+    def open(self, opened: Callable[[Reply], None]) -> None:
+        """Ask the agent; `opened` is called once, with 200 or with a refusal."""
+        ...
+
+    def attach(self, notify: Callable[[], None]) -> None:
+        """Call `notify` whenever bytes may have come, and at the end."""
+        ...
+
+    def take(self) -> list[tuple[int, bytes]]:
+        """What has come: channels with bytes; b"" is the end of a channel."""
+        ...
+
+    def took(self, size: int) -> None:
+        """The client has read so many bytes."""
+        ...
+
+    def put(self, channel: int, data: bytes, taken: Callable[[], None]) -> None:
+        """Send bytes of the client; b"" ends the channel.  `taken` is called when there is room for
+        more.
+        """
+        ...
+
+    def stop(self) -> None:
+        """The client has gone."""
+        ...
