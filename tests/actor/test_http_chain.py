@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from actors.storage.postings import ITEMS_MIN
 from sim.app.cluster import Cluster
 from sim.kernel import NEVER_US
 from sim.wire.exchange import OPENED, PEER, Exchange, Response
@@ -89,3 +90,21 @@ async def test_read_that_cannot_be_served_at_once_takes_the_ordinary_path(
             monkeypatch.setattr(server, "serve", serve)
             found = await asked(front, "GET", f"{MAPS}/a")
             assert (found.code, found.body) == (200, plain.body)
+
+
+async def test_list_that_reads_postings_counts_all_objects_of_its_range_as_fetched() -> None:
+    async with fronted() as (cluster, front):
+        for number in range(ITEMS_MIN):
+            body = b'{"metadata":{"name":"m%d","labels":{"l":"%d"}}}' % (number, number % 2)
+            assert (await asked(front, "POST", MAPS, body)).code == 201
+        front._gateway.begin_counting()
+        found = await asked(front, "GET", f"{MAPS}?labelSelector=l%3D1")
+        assert isinstance(found.body, bytes)
+        assert found.body.count(b'"name":"m') == ITEMS_MIN // 2
+        assert cluster.kernel.meters is not None
+        families = cluster.kernel.meters.counters
+        fetched, returned = (
+            families[f"apiserver_storage_list_{what}_objects_total"][("configmaps",)]
+            for what in ("fetched", "returned")
+        )
+        assert (fetched, returned) == (ITEMS_MIN, ITEMS_MIN // 2)

@@ -59,7 +59,7 @@ def _metered(kernel: Kernel, meters: Meters, steps: Steps, resource: Resource) -
             if kind == "list" and isinstance(answer, Page):
                 ranged = True
                 for what in ("fetched", "evaluated"):
-                    meters.count(f"{LISTS}{what}_objects_total", (named,), len(answer.items))
+                    meters.count(f"{LISTS}{what}_objects_total", (named,), answer.count)
             op = steps.send(answer)
     except StopIteration as stop:
         reply: Reply = stop.value
