@@ -20,7 +20,8 @@ from actors.apiserver.handlers import Handlers
 from sim import remembered
 from sim.api import status
 from sim.api.kinds.common.resources import pages
-from sim.wire.http import app, documents
+from sim.wire.http import documents
+from sim.wire.http.chain import threads as conversions
 from sim.wire.http.forms import rendering
 from sim.wire.http.forms.yaml_json import NODES_MAX
 from tests.actor.test_http import JSON, MAPS, N, config_map, served
@@ -60,17 +61,17 @@ async def test_values_are_counted_outside_of_strings() -> None:
 
 async def test_large_body_is_converted_on_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
-    run = app.trio.to_thread.run_sync
+    run = conversions.trio.to_thread.run_sync
 
     async def seen(convert: Any, *, limiter: Any) -> Any:
         sizes.append(limiter.total_tokens)
         return await run(convert, limiter=limiter)
 
-    monkeypatch.setattr(app.trio.to_thread, "run_sync", seen)
+    monkeypatch.setattr(conversions.trio.to_thread, "run_sync", seen)
     async with served() as (_, client):
         assert (await client.post(MAPS, json=config_map("a"))).status_code == 201
         assert sizes == []
-        large = {**config_map("b"), "data": {"k": "v" * app.INLINE_MAX}}
+        large = {**config_map("b"), "data": {"k": "v" * conversions.INLINE_MAX}}
         assert (await client.post(MAPS, json=large)).status_code == 201
         assert sizes == [1]
 
@@ -157,7 +158,7 @@ async def test_defect_of_the_server_is_one_log_line_and_upstreams_500(
         if where == "verb":
             monkeypatch.setattr(Handlers, "steps", raising)
         else:
-            monkeypatch.setattr(app.rendering, "prepare", raising)
+            monkeypatch.setattr(rendering, "prepare", raising)
         with caplog.at_level(logging.ERROR):
             answer = await client.get(MAPS)
         assert (answer.status_code, answer.text) == (500, status.PANIC)
