@@ -16,7 +16,7 @@ from typing import Any
 
 from actors.node.runtime.commands import AT_ONCE_US, commanded
 from actors.node.runtime.missing_images import MISSING_IMAGES, pull_error
-from actors.node.runtime.programs import on_term, words_of
+from actors.node.runtime.programs import is_known, on_term, words_of
 from sim.api.kinds.common.volumes.binding import claim_name
 from sim.api.types import Obj
 from sim.dataclass import dataclass
@@ -78,6 +78,9 @@ FOREVER = ContainerBehaviour()
 USAGE = ("cpu_milli", "load_milli", "memory_bytes")  # the fields that a metrics server shows
 # An init container that does not end would hold up its pod without limit.
 RUN_TO_END = ContainerBehaviour(exit_after_us=AT_ONCE_US)
+# A Job's program that nothing is known about does its work and ends, as in kwok's stage
+# pod-complete: else every chart with a hook Job would wait for it without end.
+JOB_US = 5 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +237,14 @@ class RuntimeProfile:
         kinds = ("initContainers",) if init else ("containers", "ephemeralContainers")
         for spec in (c for kind in kinds for c in pod["spec"].get(kind) or ()):
             if spec["name"] == container:
-                return _program(pod["spec"], spec, init)
+                found = _program(pod["spec"], spec, init)
+                owners = pod["metadata"].get("ownerReferences")
+                of_job = owners is not None and found.exit_after_us is None and owners[0].get("kind") == "Job"
+                return (
+                    replace(found, exit_after_us=JOB_US)
+                    if of_job and commanded(spec) is None and not is_known(spec)
+                    else found
+                )
         return RUN_TO_END if init else FOREVER
 
     def overridden(self, overrides: Sequence[Override]) -> RuntimeProfile:

@@ -65,6 +65,14 @@ def words_of(container: Mapping[str, Any]) -> list[str]:
     return line if entry.get("runs_arguments") else [*(entry.get("entrypoint") or ()), *line]
 
 
+def is_known(container: Mapping[str, Any]) -> bool:
+    """True if the table says anything about a container's image or its program."""
+    if not container.get("command") and image_entry(container.get("image") or "") is not None:
+        return True
+    known, program = table(), program_of(words_of(container))
+    return any(program in known[name] for name in ("no_handler", "inits", "exit_codes"))
+
+
 def reads_input(words: Sequence[str]) -> bool:
     """True if the program is a shell or an interpreter that ends with its input."""
     program = program_of(words)

@@ -252,12 +252,13 @@ async def test_leader_that_gets_sigterm_during_a_pause_ends_because_of_that(
     assert [root(book, r) for r in ended] == ["asked"]
 
 
+RUNS = {"name": "w", "image": "r/w:1", "command": ["sleep", "infinity"]}
 WORK: dict[str, Any] = {
     "apiVersion": "batch/v1",
     "kind": "Job",
     "metadata": {"name": "web"},
     "spec": {
-        "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "w", "image": "r/w:1"}]}}
+        "template": {"spec": {"restartPolicy": "Never", "containers": [RUNS]}}
     },
 }
 TURNED: dict[str, Any] = {

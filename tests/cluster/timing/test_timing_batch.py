@@ -34,6 +34,9 @@ def ends(after_s: float, code: int = 0) -> RuntimeProfile:
     return RuntimeProfile(rules=(Rule(behaviour),))
 
 
+RUN = RuntimeProfile(rules=(Rule(ContainerBehaviour()),))  # no container ends by itself
+
+
 class Made:
     """When objects of a resource were created, in seconds, and with which name."""
 
@@ -103,7 +106,7 @@ async def test_a_container_restarted_in_place_is_no_new_pod() -> None:
 
 
 async def test_a_deadline_ends_a_job_and_its_pods_and_its_time_to_live_then_removes_it() -> None:
-    async with FixedPhases({"": 3}) as cluster:
+    async with FixedPhases({"": 3}, profile=RUN) as cluster:
         await cluster.run_until("20s")
         cluster.apply(
             job(activeDeadlineSeconds=60, ttlSecondsAfterFinished=100, parallelism=3, completions=3)
@@ -120,7 +123,7 @@ async def test_a_deadline_ends_a_job_and_its_pods_and_its_time_to_live_then_remo
 
 
 async def test_a_pod_of_a_dead_node_counts_as_failed_and_is_replaced_when_it_is_deleted() -> None:
-    async with FixedPhases({"": 2}) as cluster:
+    async with FixedPhases({"": 2}, profile=RUN) as cluster:
         await cluster.run_until("20s")
         made = Made(cluster, "pods")
         cluster.apply(job())

@@ -20,7 +20,8 @@ Case = tuple[list[Any], list[Any], dict[str, Any]]
 
 
 def job(name: str, **spec: Any) -> dict[str, Any]:
-    template = {"spec": {**PLAIN, "restartPolicy": "Never"}}
+    runs = {"name": "c", "image": "r/c:1", "command": ["sleep", "infinity"]}
+    template = {"spec": {"containers": [runs], "restartPolicy": "Never"}}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from actors.node.runtime.commands import commanded
@@ -84,3 +86,24 @@ def test_rule_of_scenario_precedes_well_known_command() -> None:
     assert RuntimeProfile().behaviour(pod, "c", init=False) == RUN_TO_END
     told = ContainerBehaviour(exit_code=4)
     assert RuntimeProfile(rules=(Rule(told),)).behaviour(pod, "c", init=False) == told
+
+
+@pytest.mark.parametrize(
+    ("container", "ends"),
+    [
+        ({"image": "mine"}, True),
+        ({"image": "mine", "command": ["/migrate", "--now"]}, True),
+        ({"image": "nginx"}, False),
+        ({"image": "mine", "command": ["tail", "-f", "/dev/null"]}, False),
+        ({"image": "mine", "command": ["sleep", "infinity"]}, False),
+        ({"image": "mine", "command": ["python", "train.py"]}, True),
+    ],
+)
+def test_unknown_program_of_a_job_ends_well_after_a_while(container: dict[str, Any], ends: bool) -> None:
+    spec = {"containers": [{"name": "c", **container}]}
+    pod = {"metadata": {"name": "p", "ownerReferences": [{"kind": "Job", "name": "j"}]}, "spec": spec}
+    found = RuntimeProfile().behaviour(pod, "c", init=False)
+    assert (found.exit_after_us, found.exit_code) == (5_000_000 if ends else None, 0)
+    assert (
+        RuntimeProfile().behaviour({**pod, "metadata": {"name": "p"}}, "c", init=False).exit_after_us is None
+    )
