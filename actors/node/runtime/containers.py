@@ -167,7 +167,9 @@ class Container:
         if behaviour.memory_bytes <= limit:
             return None
         # The ramp reaches the limit at the quotient and is above it one microsecond later.
-        return self.started_us + behaviour.memory_ramp_us * limit // behaviour.memory_bytes + 1
+        start = behaviour.memory_from
+        growth_us = behaviour.memory_ramp_us * max(0, limit - start) // (behaviour.memory_bytes - start)
+        return self.started_us + growth_us + 1
 
     def end(
         self, at_us: int, code: int, reason: str = "", message: str = "", fault: Override | None = None

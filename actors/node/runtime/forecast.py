@@ -41,7 +41,8 @@ def memory_of(container: Container, at_us: int) -> int:
     behaviour = container.behaviour
     if not behaviour.memory_bytes or not container.running(at_us):
         return 0
-    return Ramp(0, behaviour.memory_bytes, 0, behaviour.memory_ramp_us).at(at_us - container.started_us)
+    ramp = Ramp(behaviour.memory_from, behaviour.memory_bytes, 0, behaviour.memory_ramp_us)
+    return ramp.at(at_us - container.started_us)
 
 
 def log_bytes_of(machine: Machine, container: Container, at_us: int) -> int:

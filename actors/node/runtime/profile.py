@@ -33,7 +33,8 @@ class ContainerBehaviour:
     answers_probes: True if these times alone decide about its probes, not their handlers
     stop_us: time from SIGTERM to its exit, with `stop_exit_code`; None ignores SIGTERM and waits for
         SIGKILL
-    memory_bytes: its working set while it runs, reached in a straight line over memory_ramp_us
+    memory_bytes: its working set while it runs, reached in a straight line over memory_ramp_us,
+        which begins with memory_from
     cpu_milli: the CPU that it uses
     load_milli: the CPU that all pods of its kind use together (`sim.app.metrics`)
     log_bytes, volume_bytes: on the node's file system, as logs and in its first mounted emptyDir
@@ -54,6 +55,7 @@ class ContainerBehaviour:
     stop_exit_code: int = 0
     memory_bytes: int = 0
     memory_ramp_us: int = 0
+    memory_from: int = 0
     cpu_milli: int = 0
     load_milli: int = 0
     log_bytes: int = 0

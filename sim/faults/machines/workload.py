@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar
 
+import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from sim.dataclass import dataclass
@@ -13,8 +14,10 @@ from sim.faults.shared.kinds import Ends, Fault, Imposed, Stage
 from sim.faults.shared.ledger import Aspect, Ledger
 from sim.faults.shared.parameters import Amount, Nodes, Strict
 from sim.faults.shared.picks import PickObjects, checked_pick, drawn
+from sim.units import MINUTE
 
 ENDED = ("Succeeded", "Failed")
+GROWTH_MINUTES = 10 * 365 * 24 * 60
 _ExitCode = Annotated[int, Meta(ge=0, le=255)]
 
 
@@ -25,6 +28,15 @@ class OnTerm(Strict):
     after: Annotated[str, Meta(description="Time from SIGTERM to its end; `never` waits for SIGKILL.")] = (
         "200ms"
     )
+
+
+class Growth(Strict):
+    """Memory that grows without end, as that of a program with a leak."""
+
+    from_: Annotated[Amount, Meta(description="Working set at the start of the container.")] = msgspec.field(
+        default=0, name="from"
+    )
+    per_minute: Annotated[Amount, Meta(description="What is added each minute.")] = 0
 
 
 class Workload(Strict):
@@ -65,7 +77,10 @@ class Workload(Strict):
             "servers end with 0."
         ),
     ] = UNSET
-    memory: Annotated[Amount | UnsetType, Meta(description="Working set of each container.")] = UNSET
+    memory: Annotated[
+        Amount | Growth | UnsetType,
+        Meta(description="Working set of each container; `{from: 50Mi, perMinute: 20Mi}` grows."),
+    ] = UNSET
     log_rate: Annotated[Amount | UnsetType, Meta(description="Bytes a second that each container logs.")] = (
         UNSET
     )
@@ -101,6 +116,7 @@ class Behave(Imposed):
     stop_us: int | None = None
     stop_exit_code: int | None = None
     memory: int | None = None
+    memory_per_minute: int | None = None
     log_rate: int | None = None
     cpu_milli: int | None = None
     load_milli: int | None = None
@@ -152,7 +168,7 @@ class Behave(Imposed):
             "healthy_after_us": self.ready_after_us,
             "start_error": self.start_error,
             "stop_exit_code": self.stop_exit_code,
-            "memory_bytes": self.memory,
+            **self._memory(),
             "log_rate": self.log_rate,
             "cpu_milli": self.cpu_milli,
             "load_milli": self.load_milli,
@@ -165,6 +181,17 @@ class Behave(Imposed):
         if self.stop_us is not None:
             changes["stop_us"] = None if self.stop_us < 0 else self.stop_us
         return changes
+
+    def _memory(self) -> dict[str, int | None]:
+        """The working set; one that grows is a straight line for much longer than a run."""
+        if self.memory_per_minute is None:
+            return {"memory_bytes": self.memory}
+        begin = self.memory or 0
+        return {
+            "memory_from": begin,
+            "memory_bytes": begin + self.memory_per_minute * GROWTH_MINUTES,
+            "memory_ramp_us": GROWTH_MINUTES * MINUTE,
+        }
 
 
 def _check(context: Context, given: Workload) -> Behave:
@@ -199,11 +226,22 @@ def _changes(context: Context, given: Workload) -> dict[str, Any]:
         "start_error": plain(given.start_error),
         "pull_error": plain(given.pull_error),
         **_stop(context, given),
-        "memory": context.bytes(given.memory, "memory") if isinstance(given.memory, Amount) else None,
+        **_memory(context, given.memory),
         "log_rate": context.bytes(given.log_rate, "logRate") if isinstance(given.log_rate, Amount) else None,
         "cpu_milli": context.milli(given.cpu, "cpu") if isinstance(given.cpu, Amount) else None,
         "load_milli": context.milli(given.load, "load") if isinstance(given.load, Amount) else None,
     }
+
+
+def _memory(context: Context, given: Amount | Growth | UnsetType) -> dict[str, int | None]:
+    if isinstance(given, Growth):
+        growth = context.bytes(given.per_minute, "memory.perMinute")
+        if not growth:
+            raise context.error(
+                "memory.perMinute", "the memory does not grow", "give an amount, or 'memory: 50Mi'"
+            )
+        return {"memory": context.bytes(given.from_, "memory.from"), "memory_per_minute": growth}
+    return {"memory": context.bytes(given, "memory") if isinstance(given, Amount) else None}
 
 
 def _stop(context: Context, given: Workload) -> dict[str, int | None]:
@@ -260,11 +298,12 @@ at that time are drawn; others, and pods in the place of theirs, behave as befor
 - {at: 2m, workload: {selector: app=web, readyAfter: 20s, stop: never, memory: 300Mi}}              # ignores SIGTERM
 - {at: 2m, workload: {selector: app=web, onTerm: {exitCode: 143, after: 1s}}}                         # handles SIGTERM
 - {at: 2m, workload: {selector: app=web, logRate: 200Mi}, for: 10m}
+- {at: 2m, workload: {selector: app=web, memory: {from: 50Mi, perMinute: 20Mi}}}                    # a leak
 - {at: 2m, workload: {selector: app=web, load: 3, cpu: 20m}}      # 3 CPUs among all ready pods, 20m each
 - {at: 2m, workload: {selector: app=web, startError: "no such file", nodes: {zone: a}}, for: 1m}
 - {at: 2m, workload: {selector: app=web, pick: 50%, ready: false}, for: 5m}                         # half of the pods
 - {at: 2m, workload: {image: "r/web:1", pullError: "manifest unknown"}, for: 5m}""",
     aspects=(Aspect("behaviour", _settle),),
     words={("unready", True): "not ready", ("unready", False): "ready", ("stop_us", -1): "never stops"},
-    amounts=("memory",),
+    amounts=("memory", "memory_per_minute"),
 )

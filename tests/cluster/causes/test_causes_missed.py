@@ -257,9 +257,7 @@ WORK: dict[str, Any] = {
     "apiVersion": "batch/v1",
     "kind": "Job",
     "metadata": {"name": "web"},
-    "spec": {
-        "template": {"spec": {"restartPolicy": "Never", "containers": [RUNS]}}
-    },
+    "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [RUNS]}}},
 }
 TURNED: dict[str, Any] = {
     "resource": "replicasets",

@@ -603,3 +603,19 @@ async def test_continued_silence_is_caused_by_the_active_fault_and_not_an_ended_
     book = Book(read(tmp_path / "trace"))
     begun = [book.get(ident) for ident in blamed]
     assert [str(book.chain(r)[0].values["name"]) for r in begun if r is not None] == ["first", "second"]
+
+
+async def test_memory_of_a_leak_grows_until_the_limit_ends_the_container(tmp_path: Path) -> None:
+    leak = {"memory": {"from": "50Mi", "perMinute": "20Mi"}}
+    container = {"name": "c", "image": "i", "resources": {"limits": {"memory": "100Mi"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    async with befalls(tmp_path, fault("10s", "leak", workload=leak)) as cluster:
+        await cluster.run_until("20s")
+        cluster.apply({**pod, "metadata": {"name": "p", "namespace": "default"}})
+        await cluster.run_until("4m")
+        (held,) = [pod for node in cluster.nodes.values() for pod in node.machine.pods.values()]
+        first, second = held.containers
+        assert (first.reason, first.exit_code) == ("OOMKilled", 137)
+        assert first.exit_us is not None
+        assert first.exit_us - first.started_us == 150 * SECOND + 1
+        assert second.running(cluster.kernel.now_us)

@@ -38,6 +38,15 @@ def test_ramp_changes_in_a_straight_line_between_two_instants() -> None:
     assert Ramp(0, 7, 5, 5).at(5) == 7
 
 
+def test_memory_of_a_leak_grows_from_its_start_and_meets_a_limit() -> None:
+    node = machine()
+    running(node, memory_from=GI, memory_bytes=11 * GI, memory_ramp_us=100 * SECOND)
+    (container,) = node.pods["uid"].containers
+    assert [memory_of(container, at * SECOND) / GI for at in (0, 10, 50)] == [1, 2, 6]
+    assert container.out_of_memory_us(3 * GI) == 20 * SECOND + 1
+    assert container.out_of_memory_us(GI // 2) == 1
+
+
 def test_pressure_leaves_available_amount_given_present_use_of_pods() -> None:
     node = machine()
     running(node, memory_bytes=2 * GI)
