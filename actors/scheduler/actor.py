@@ -131,8 +131,9 @@ class Scheduler:
         self.cluster = Cluster(names, gates, whole_objects=bool(plugins))
         self._client, self._informers, self._events = clients
         self.storage = Storage(names, {resource: self._informers[resource] for resource in STORAGE_EVENTS})
+        percentage, by_changes = options.percentage_of_nodes_to_score, ctx.kernel.fast.search
         self.attempts = Attempts(
-            self.cluster, options.percentage_of_nodes_to_score, plugins, self.storage, gates
+            self.cluster, percentage, plugins, self.storage, gates, by_changes=by_changes
         )
         self.queue = SchedulingQueue(
             self.attempts.profile.events,

@@ -84,6 +84,7 @@ class Attempts:
     added: plugins of library users
     storage: the view of claims and volumes; None if no pod has any
     gates: the feature gates of volume plugins that are on
+    by_changes: True if a class evaluates only nodes with changes; else a change evaluates all again
     """
 
     def __init__(
@@ -93,8 +94,11 @@ class Attempts:
         added: Sequence[SchedulerPlugin] = (),
         storage: Storage | None = None,
         gates: Collection[str] = (),
+        *,
+        by_changes: bool = True,
     ) -> None:
         self.cluster, self.storage = cluster, storage
+        self._by_changes = by_changes
         self.profile = Profile(cluster, added, gates)
         self._scores_volumes = VOLUME_CAPACITY_PRIORITY in gates
         self.start = 0
@@ -124,7 +128,7 @@ class Attempts:
                 oldest = next(iter(self._states))
                 self._refusals.pop(self._states.pop(oldest), None)
         else:
-            state.sync()
+            state.sync(self._by_changes)
         self._states[key] = state
         return state
 

@@ -39,6 +39,8 @@ class FastPaths:
     lazy: watch events are taken when the informer is read, where no handler needs them at once
         (`sim.client.cache.informer`)
     compact: stored objects at rest are kept in a packed form (`actors.storage.compact.items`)
+    search: the scheduler evaluates only nodes with changes again for a class of equal pods
+        (`actors.scheduler.search`)
     postings: a list with a selector reads the keys by value (`actors.storage.postings`)
     """
 
@@ -49,6 +51,7 @@ class FastPaths:
     read_writes: bool = True
     lazy: bool = True
     compact: bool = True
+    search: bool = True
     postings: bool = True
 
     @classmethod

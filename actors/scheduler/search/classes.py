@@ -231,6 +231,8 @@ class ClassState(ClassRows):
             members, scores = self._apart(members, scores, volumes)
         best = max(scores)
         tied = [member for member, score in zip(members, scores, strict=True) if score == best]
+        if len(tied) > 1:  # in an order that does not depend on earlier searches
+            tied.sort(key=first_position)
         among = sum([member.size for member in tied])
         left = draw(among) if among > 1 else 0
         for _, at, cuts, _ in tied:
@@ -316,6 +318,12 @@ class ClassState(ClassRows):
             if status is not None:
                 result[self.nodes[position].name] = status
         return result
+
+
+def first_position(member: Member) -> int:
+    """The position of a member's first node; its first part may be empty."""
+    low = next(low for low, high in member.cuts if low < high)
+    return member.at[low]
 
 
 def _added(sums: list[int], weight: int, scores: list[int]) -> list[int]:

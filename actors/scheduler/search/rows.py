@@ -70,14 +70,18 @@ class ClassRows:
 
     # --- following the cluster --------------------------------------------------------------------
 
-    def sync(self) -> None:
-        """Apply the changes in the cluster since the last call."""
+    def sync(self, by_changes: bool = True) -> None:
+        """Apply the changes in the cluster since the last call.
+
+        by_changes: False to evaluate all nodes after any change
+        """
         cluster = self.cluster
         if (
             self._layout != cluster.versions.layout
             or self._cursor < cluster.changes.base
             or self._is_outdated()
             or (self._reads_taints and self._tolerated() != self._tolerated_before)
+            or (self._cursor < cluster.changes.end and not by_changes)
         ):
             self._rebuild()
         elif self._cursor < cluster.changes.end:

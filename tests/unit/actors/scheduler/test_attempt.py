@@ -1,3 +1,5 @@
+from random import Random
+
 import pytest
 
 from actors.scheduler.attempt import Attempts, Failed, Placed
@@ -13,9 +15,9 @@ N = NAMES["orch"]
 class World:
     """A cluster view and the attempts on it."""
 
-    def __init__(self, added=()):
+    def __init__(self, added=(), by_changes=True):
         self.cluster = Cluster(N, whole_objects=bool(added))
-        self.attempts = Attempts(self.cluster, 0, added)
+        self.attempts = Attempts(self.cluster, 0, added, by_changes=by_changes)
         self.made = 0
 
     def node(self, name, cpu="2", taints=(), **labels):
@@ -57,6 +59,36 @@ def names_node(name):
     field = {"key": "metadata.name", "operator": "In", "values": [name]}
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def placements(seed, by_changes):
+    """Where pods go that come and leave at random, on nodes of three zones."""
+    world, random, places = World(by_changes=by_changes), Random(seed), []
+    for number in range(9):
+        world.node(f"n{number}", cpu="4", **{N.label_zone: "abc"[number % 3]})
+    for _ in range(40):
+        if places and random.random() < 0.4:
+            world.cluster.remove_pod(random.choice(places)[0])
+            continue
+        app = random.choice("ab")
+        spread = {
+            "maxSkew": 1,
+            "topologyKey": N.label_zone,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {"app": app}},
+        }
+        info = world.cluster.templates.info(world.pod(app=app, topologySpreadConstraints=[spread]))
+        answer = world.attempts.place(info, list, random.randrange)
+        if isinstance(answer, Placed):
+            info.node_name = answer.node
+            world.cluster.set_pod(info)
+            places.append((info.key, answer.node))
+    return places
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_search_by_changes_chooses_as_one_of_all_nodes(seed):
+    assert placements(seed, by_changes=True) == placements(seed, by_changes=False)
 
 
 def test_without_nodes_the_message_says_so():
