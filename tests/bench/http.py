@@ -36,6 +36,7 @@ PODS = 1_500
 POD_BYTES = 4_300
 TURNS, TURN_S = 3, 2.0
 READ_BYTES = 1 << 18
+END, CHUNKED = b"0\r\n\r\n", 1 << 60  # of chunks; their length
 TICK_S = 1 / sysconf("SC_CLK_TCK")
 
 
@@ -54,7 +55,9 @@ class Connection:
         context = ssl._create_unverified_context()
         context.set_alpn_protocols(["http/1.1"])
         self.socket = context.wrap_socket(address, server_hostname=server.host)
-        self._pending = b""
+        self._parts: list[bytes] = []  # of an answer
+        self._code = self._missing = 0  # once its head has come; bytes of its body
+        self._tail = b""
         self.began_s = 0.0
 
     def send(self, data: bytes) -> None:
@@ -70,25 +73,26 @@ class Connection:
             return b""
         if not data:
             raise ConnectionError("the server has closed a connection")
-        while self.socket.pending():
-            data += self.socket.recv(READ_BYTES)
         return data
 
     def answered(self) -> tuple[int, bytes] | None:
-        """The code and the body of the answer once it is complete."""
-        self._pending += self.received()
-        head, mark, body = self._pending.partition(b"\r\n\r\n")
-        if not mark:
-            return None
-        lower = head.lower()
-        if b"\r\ncontent-length:" in lower:
-            size = int(lower.partition(b"\r\ncontent-length:")[2].split(b"\r\n")[0])
-            if len(body) < size:
+        """The code and the body (or its chunks) of the answer once it is complete."""
+        data = self.received()
+        self._parts.append(data)
+        if not self._code:
+            head, mark, data = b"".join(self._parts).partition(b"\r\n\r\n")
+            if not mark:
                 return None
-        elif not body.endswith(b"0\r\n\r\n"):
+            size = head.lower().partition(b"\r\ncontent-length:")[2].split(b"\r\n")[0]
+            self._code, self._parts, self._missing = int(head[9:12]), [data], int(size) if size else CHUNKED
+        self._tail = (self._tail + data)[-len(END) :]
+        if self._missing != CHUNKED:
+            self._missing -= len(data)
+        if self._missing and self._tail != END:
             return None
-        self._pending = b""
-        return int(head[9:12]), body
+        code, body = self._code, b"".join(self._parts)
+        self._code, self._parts, self._missing, self._tail = 0, [], 0, b""
+        return code, body
 
     def ask(self, data: bytes) -> tuple[int, bytes]:
         """One request and its answer."""
