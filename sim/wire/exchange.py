@@ -152,10 +152,11 @@ class Exchange:
 
     def closes(self, code: int) -> bool:
         """True if the connection ends with an answer, since the body is not read to its end."""
-        if self.version.startswith("1."):
-            long = self.content_length > DISCARDED_MAX and not self.body.ended
-            return code in (TOO_LARGE, TIMEOUT) or self.unasked or long
-        return False
+        if not self.version.startswith("1."):
+            return False
+        if code in (TOO_LARGE, TIMEOUT):
+            return True
+        return not self.body.ended and (self.unasked or self.content_length > DISCARDED_MAX)
 
     def rest_s(self, code: int) -> float:
         """How long the rest of the body is waited for, in real seconds.

@@ -42,6 +42,7 @@ class Stream:
         if context is not None:
             self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._unsent = bytearray()
+        self._holds = False  # bytes of the client that came with its handshake
         self._ended = False  # by the client
 
     @property
@@ -70,6 +71,7 @@ class Stream:
         while True:
             try:
                 self._tls.do_handshake()
+                self._holds = self._incoming.pending > 0
                 return
             except ssl.SSLWantReadError:
                 pass
@@ -92,7 +94,7 @@ class Stream:
         It waits in any case: a client that sends its next request at once would leave no turn to
         others.
         """
-        if self._tls is not None and (self._incoming.pending or self._tls.pending()):
+        if self._holds:
             await trio.lowlevel.checkpoint()
         else:
             await trio.lowlevel.wait_readable(self._number)
@@ -108,11 +110,12 @@ class Stream:
         if self._tls is None:
             return self._read_socket()
         while not self._ended:
-            if not self._incoming.pending and not self._tls.pending():
+            if not self._holds:
                 data = self._read_socket()
                 if not data:
                     return data
                 self._incoming.write(data)
+            self._holds = False
             if (plain := self._decrypted(self._tls)) is not None:
                 return plain
         return b""

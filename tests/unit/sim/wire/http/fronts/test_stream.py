@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import trio
 
+from sim.wire.authority import Authority
 from sim.wire.http.fronts.stream import GONE, NotEncrypted, Stream
-from sim.wire.tls import Authority, server_context
+from sim.wire.tls import server_context
 
 LARGE = bytes(range(256)) * 10_000
 
