@@ -14,7 +14,7 @@ Differs  stops that were given up are reported in the order in which the contain
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from actors.node.pod_work import WAIT
 from actors.node.pods.actions import Actions, failed_probe, own_grace_us
@@ -22,10 +22,13 @@ from actors.node.pods.pod_status import reasoned
 from actors.node.pods.ports import PodWorker
 from actors.node.runtime.call_deadlines import GIVEN_UP, call
 from actors.node.runtime.containers import Container, PodRuntime
-from actors.node.runtime.hooks import failure, hook_end
+from actors.node.runtime.hooks import failure, hook_end, not_run, words_of_hook
 from actors.node.runtime.machine import SIGKILL_CODE
 from sim.api.types import Obj
 from sim.units import SECOND
+
+if TYPE_CHECKING:
+    from actors.node.runtime.pod_programs import Outcome
 
 MIN_GRACE_US = 2 * SECOND  # kuberuntime_container.go: minimumGracePeriodInSeconds
 
@@ -93,7 +96,9 @@ def _wait_for_end(
     """
     agent, began_us = worker.agent, worker.agent.now_us
     if (running := agent.machine.running_program(stop.container)) is None:
+        end_us = stop.container.exit_us  # earlier than foreseen if a program has ended by itself
         left_us = stop.duration_us - elapsed_us
+        left_us = left_us if end_us is None else min(left_us, end_us - agent.now_us)
         return (yield from call(worker, left_us, grace_us=(grace_us or stop.grace_us) - elapsed_us))
     work = worker.work
     assert work is not None
@@ -139,6 +144,8 @@ def kill(
     """
     agent, pod = worker.agent, worker.pod
     agent.event(pod, "Normal", "Killing", message, container=spec["name"])
+    if grace_us and agent.machine.running_program(container) and (words := words_of_hook(spec, "preStop")):
+        return _stop_after_hook(worker, spec, container, words, grace_us, stop_us)
     wanted_us, code = hook_end(spec, "preStop")
     hook_us = min(wanted_us, grace_us)
     if stop_us is None:
@@ -153,9 +160,70 @@ def kill(
     return Stop(ended_us - agent.now_us, hook_us + stop_us, spec["name"], container)
 
 
+def _stop_after_hook(
+    worker: PodWorker,
+    spec: Obj,
+    container: Container,
+    words: tuple[str, ...],
+    grace_us: int,
+    stop_us: int | None,
+) -> Stop:
+    """Run the command of a preStop hook, and then stop the container, in the end without it."""
+    agent, pod, began_us = worker.agent, worker.pod, worker.agent.now_us
+    stopped = False
+
+    def stop(_: object = None) -> None:
+        nonlocal stopped
+        if not stopped and container.running(agent.now_us):
+            left_us = max(MIN_GRACE_US, grace_us - (agent.now_us - began_us)) if stop_us is None else stop_us
+            agent.machine.stop(container, left_us, agent.now_us)
+            for probe in worker.probes:
+                probe.replan()
+        stopped = True
+
+    def ended(outcome: Outcome) -> None:
+        if outcome.error:
+            _report(worker, pod, spec, "preStop", not_run(pod, spec, "preStop", outcome.error))
+        elif outcome.code:
+            _report(worker, pod, spec, "preStop", failure(pod, spec, "preStop", *outcome[:3]))
+        stop()
+
+    programs = agent.machine.programs[worker.uid]
+    programs.command(container, words, lambda outcome: agent.ctx.run(ended, outcome))
+    agent.ctx.call_later_us(grace_us, stop)
+    longest_us = grace_us + (MIN_GRACE_US if stop_us is None else stop_us)
+    return Stop(longest_us, longest_us, spec["name"], container)
+
+
+def _report(worker: PodWorker, pod: Obj, spec: Obj, hook: str, text: str) -> None:
+    reason = f"Failed{hook[0].upper()}{hook[1:]}Hook"
+    worker.agent.event(pod, "Warning", reason, text, container=spec["name"])
+
+
 def _report_hook_failure(worker: PodWorker, pod: Obj, spec: Obj, code: int) -> None:
-    text = failure(pod, spec, "preStop", code)
-    worker.agent.event(pod, "Warning", "FailedPreStopHook", text, container=spec["name"])
+    _report(worker, pod, spec, "preStop", failure(pod, spec, "preStop", code))
+
+
+def _run_hook(
+    worker: PodWorker, spec: Obj, container: Container, words: tuple[str, ...]
+) -> Generator[int, None, str]:
+    """Run the command of a postStart hook; "" or what went wrong."""
+    agent, work = worker.agent, worker.work
+    outcomes: list[Outcome] = []
+    assert work is not None
+
+    def ended(outcome: Outcome) -> None:
+        outcomes.append(outcome)
+        worker.proceed(work)
+
+    programs = agent.machine.programs[worker.uid]
+    programs.command(container, words, lambda outcome: agent.ctx.call_later_us(0, ended, outcome))
+    while not outcomes:
+        yield WAIT
+    (outcome,) = outcomes
+    if outcome.error:
+        return not_run(worker.pod, spec, "postStart", outcome.error)
+    return failure(worker.pod, spec, "postStart", *outcome[:3]) if outcome.code else ""
 
 
 def run_post_start(worker: PodWorker, spec: Obj, container: Container) -> Generator[int, None, str]:
@@ -163,14 +231,18 @@ def run_post_start(worker: PodWorker, spec: Obj, container: Container) -> Genera
 
     A hook that fails ends its container.  Returns what went wrong, "" for nothing.
     """
-    duration_us, code = hook_end(spec, "postStart")
-    if duration_us:
-        yield duration_us
     agent, pod, name = worker.agent, worker.pod, spec["name"]
-    if not code or not container.running(agent.now_us):
+    words = words_of_hook(spec, "postStart")
+    if words and agent.machine.running_program(container) is not None:
+        text = yield from _run_hook(worker, spec, container, words)
+    else:
+        duration_us, code = hook_end(spec, "postStart")
+        if duration_us:
+            yield duration_us
+        text = failure(pod, spec, "postStart", code) if code else ""
+    if not text or not container.running(agent.now_us):
         return ""
-    text = failure(pod, spec, "postStart", code)
-    agent.event(pod, "Warning", "FailedPostStartHook", text, container=name)
+    _report(worker, pod, spec, "postStart", text)
     stop = kill(worker, spec, container, "FailedPostStartHook", own_grace_us(pod))
     yield from _wait_for_end(worker, stop)
     worker.reasons = reasoned(worker.reasons, name, ("PostStartHookError", text))

@@ -23,7 +23,7 @@ from actors.node.programs.surroundings import NodeFacts, Surroundings
 from actors.node.runtime.containers import Container
 from actors.node.runtime.identities import identity_of
 from actors.node.runtime.interpreter import Interpreter
-from actors.node.runtime.pod_programs import POD_MESSAGE_BYTES_MAX, Launch
+from actors.node.runtime.pod_programs import POD_MESSAGE_BYTES_MAX, Launch, reason_of
 from actors.node.runtime.programs import words_of
 from actors.node.sources.environment import expanded_words
 from actors.node.sources.host_files import hosts_file, kernel_name
@@ -36,7 +36,6 @@ NOT_STARTED = (
     "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
     'unable to start container process: exec: "{program}": {why}: unknown'
 )
-NOT_IN_PATH = "executable file not found in $PATH"
 START_ERROR_CODE = 128
 
 
@@ -51,10 +50,8 @@ def launch(
     try:
         programs.start(container, made)
     except NotRunnable as error:
-        path = made.words[0] if made.words else ""
-        why = NOT_IN_PATH if error.text == "not found" and "/" not in path else error.text.lower()
-        if error.text == "not found" and "/" in path:
-            why = f"stat {path}: no such file or directory"
+        path = made.words[0]
+        why = reason_of(error, path)
         container.end(agent.now_us, START_ERROR_CODE, "StartError", NOT_STARTED.format(program=path, why=why))
     except NoProcess:
         text = "failed to create task: fork: resource temporarily unavailable: unknown"

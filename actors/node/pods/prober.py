@@ -11,14 +11,15 @@ Mirrors  pkg/kubelet/prober/{worker,prober_manager}.go: one ticker from the firs
          thresholds, initial delay in whole seconds, holds after a liveness or startup failure until
          there is a new container id (v1.25).  A probe identifies an instance by the status that
          shows it; the initial result of an instance is reported like any other.
-Differs  probes take no time; a probe succeeds if the runtime model says so and nothing is known of
-         its handler that makes it fail (`actors.node.runtime.probe_answers`).
+Differs  only a command that the interpreter runs takes time; any other probe succeeds if the
+         runtime model says so and nothing is known of its handler that makes it fail
+         (`actors.node.runtime.probe_answers`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, Literal, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.probe_answers import Answer
@@ -28,6 +29,9 @@ from sim.kernel.actor import Context
 from sim.kernel.causes import caused_by
 from sim.kernel.timer import Timer
 from sim.units import SECOND
+
+if TYPE_CHECKING:
+    from actors.node.runtime.pod_programs import Outcome
 
 ProbeKind = Literal["Startup", "Readiness", "Liveness"]
 KINDS: tuple[tuple[str, ProbeKind], ...] = (
@@ -94,6 +98,20 @@ class ProbedPod(Protocol):
         """A probe of a container failed: record the event."""
         ...
 
+    def runs_programs(self, container: Container) -> bool:
+        """True if the interpreter runs programs in the container."""
+        ...
+
+    def execute(
+        self, container: Container, words: tuple[str, ...], limit_us: int, then: Callable[[Outcome], None]
+    ) -> None:
+        """Run a command in the container, for at most so long; `then` is called when it has ended."""
+        ...
+
+    def errored(self, probe: Probe, error: str) -> None:
+        """A probe could not be carried out: record the event."""
+        ...
+
     def fault_record(self, container: Container) -> int:
         """The record of the fault that makes the container fail its probes.
 
@@ -121,6 +139,8 @@ class Probe:
     """One probe of one container.
 
     spec: periodSeconds, thresholds and so on
+    _begun_us: when its command began that runs now; -1 if none runs
+    _text: the output of its last command
     _answer: what its handler makes of it; None: as the container's behaviour says
     hold: True from a liveness or startup failure until there is a new instance
     _check_requested: True if a check was requested before the first tick
@@ -130,8 +150,8 @@ class Probe:
     """
 
     __slots__ = (
-        "_answer", "_check_requested", "_container_id", "_ctx", "_first_us", "_last_healthy", "_owner", "_streak",
-        "_timer", "container", "hold", "kind", "result", "spec", "stopped",
+        "_answer", "_begun_us", "_check_requested", "_container_id", "_ctx", "_first_us", "_last_healthy", "_owner", "_streak",
+        "_text", "_timer", "container", "hold", "kind", "result", "spec", "stopped",
     )  # fmt: skip
 
     def __init__(
@@ -158,6 +178,8 @@ class Probe:
         self._last_healthy: bool | None = None
         self._first_us = ctx.now_us()
         self._timer: Timer | None = None
+        self._begun_us = -1
+        self._text = ""
 
     @property
     def _period_us(self) -> int:
@@ -220,7 +242,7 @@ class Probe:
         Quirk: before its first tick a probe only notes that a check was requested.
         """
         now_us = self._ctx.kernel.now_us
-        if self.stopped:
+        if self.stopped or self._begun_us >= 0:
             return
         if self._owner.is_over():
             self.stop()
@@ -298,7 +320,43 @@ class Probe:
         if self.error:
             self._owner.unhealthy(self, container)
             return
-        healthy = self._succeeds(container, now_us)
+        if "exec" in self.spec and self._executes(container):
+            self._begun_us = now_us
+            words = tuple(self.spec["exec"].get("command") or ())
+            limit_us = int(self.spec.get("timeoutSeconds") or 1) * SECOND
+            found = container  # the instance in which the command runs
+            self._owner.execute(container, words, limit_us, lambda outcome: self._executed(found, outcome))
+            return
+        self._judge(container, self._succeeds(container, now_us))
+
+    def _executes(self, container: Container) -> bool:
+        """True if the probe's command is run by the interpreter."""
+        if not self._owner.runs_programs(container):
+            return False
+        return container.unhealthy is None and not container.behaviour.answers_probes
+
+    def _executed(self, container: Container, outcome: Outcome) -> None:
+        """The probe's command has ended."""
+        began_us, self._begun_us = self._begun_us, -1
+        now_us = self._ctx.kernel.now_us
+        if self.stopped:
+            return
+        if container.running(now_us) and not self.hold:
+            if outcome.error:
+                self._owner.errored(self, f"rpc error: code = Unknown desc = {outcome.error}")
+            else:
+                text = (outcome.stdout + outcome.stderr).decode(errors="replace")
+                words = " ".join(self.spec["exec"].get("command") or ())
+                self._text = f'command "{words}" timed out' if outcome.timed_out else text
+                self._judge(container, outcome.code == 0)
+        clock = self._ctx.clock
+        if self._next_tick_us(clock.read_us(began_us)) <= self._ctx.now_us():
+            self.check()  # Quirk: one tick that came in the meantime is kept
+        else:
+            self._plan(self._current(), now_us)
+
+    def _judge(self, container: Container, healthy: bool) -> None:
+        """Take over the result of one probe."""
         self._streak = self._streak + 1 if healthy is self._last_healthy else 1
         self._last_healthy = healthy
         if healthy:
@@ -340,6 +398,8 @@ class Probe:
 
         spec: the container's
         """
+        if "exec" in self.spec and self._executes(container):
+            return self._text
         answer = self._answer_for(container)
         if answer is None or not container.healthy(self._ctx.kernel.now_us):
             return output_of(self.spec, spec, ip)
@@ -362,7 +422,7 @@ class Probe:
 
         A tick that is due at this instant will plan the next one by itself.
         """
-        if self._timer is not None and self._timer.at_us <= now_us:
+        if self._begun_us >= 0 or (self._timer is not None and self._timer.at_us <= now_us):
             return
         if container is None or self.hold:
             self._cancel()  # a sync of the pod plans again
@@ -390,6 +450,7 @@ class Probe:
             and self.result == "Success"
             and self._last_healthy is not False
             and not self.error
+            and not ("exec" in self.spec and self._executes(container))
         )
         if not settled and not is_finished:
             self._tick_at(self._next_tick_us(local_us))

@@ -17,8 +17,8 @@ Differs  of the resyncs of a healthy pod every 60 to 90 s only those are run tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import assert_never
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, assert_never
 
 from actors.node.pod_spec import Requests
 from actors.node.pod_work import (
@@ -63,6 +63,9 @@ from sim.api.types import Obj
 from sim.kernel.timer import Timer
 from sim.options.features.gates import GRPC_PROBES, enabled
 from sim.units import SECOND, format_time, parse_time
+
+if TYPE_CHECKING:
+    from actors.node.runtime.pod_programs import Outcome
 
 RETRY_US = 10 * SECOND  # pod_workers.go: backOffPeriod, jitter 0.5
 NETWORK_RETRY_US = 1 * SECOND  # kubelet.go: backOffOnTransientErrorPeriod
@@ -547,11 +550,27 @@ class Worker:
         fault = profile.imposed(self.pod, container.name, False, "healthy_after_us", "unhealthy_after_us")
         return met_first(self.runtime, container, fault) if self.runtime is not None else 0
 
+    def runs_programs(self, container: Container) -> bool:
+        """True if the interpreter runs programs in the container."""
+        return self.agent.machine.running_program(container) is not None
+
+    def execute(
+        self, container: Container, words: tuple[str, ...], limit_us: int, then: Callable[[Outcome], None]
+    ) -> None:
+        """Run a command in the container, for at most so long; `then` is called when it has ended."""
+        ctx = self.agent.ctx
+        programs = self.agent.machine.programs[self.uid]
+        programs.command(container, words, lambda outcome: ctx.run(then, outcome), limit_us)
+
+    def errored(self, probe: Probe, error: str) -> None:
+        """Record the event of a probe that could not be carried out."""
+        text = f"{probe.kind} probe errored: {error}"
+        self.agent.event(self.pod, "Warning", "Unhealthy", text, container=probe.container)
+
     def unhealthy(self, probe: Probe, container: Container) -> None:
         """Record the event of a failed probe of a container."""
         if probe.error:
-            text = f"{probe.kind} probe errored: {probe.error}"
-            self.agent.event(self.pod, "Warning", "Unhealthy", text, container=probe.container)
+            self.errored(probe, probe.error)
             return
         specs = {spec["name"]: spec for spec in self.pod["spec"]["containers"]}
         ip = self.runtime.ip if self.runtime is not None else ""

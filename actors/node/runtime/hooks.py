@@ -13,11 +13,13 @@ from __future__ import annotations
 from actors.node.runtime.commands import AT_ONCE_US, commanded
 from sim.api.types import Obj
 from sim.kernel.pace import NEVER_US
+from sim.units import go_quote
 
 FAILED = (
     'Exec lifecycle hook ([{command}]) for Container "{name}" in Pod "{pod}" failed - error: command \'{command}\' '
-    'exited with {code}: , message: ""'
+    "exited with {code}: {stderr}, message: {output}"
 )
+NOT_RUN = 'Exec lifecycle hook ([{command}]) for Container "{name}" in Pod "{pod}" failed - error: {error}, message: ""'
 
 
 def hook_end(container: Obj, hook: str) -> tuple[int, int]:
@@ -31,8 +33,26 @@ def hook_end(container: Obj, hook: str) -> tuple[int, int]:
     return 0 if duration_us <= AT_ONCE_US else duration_us, int(known.get("exit_code", 0))
 
 
-def failure(pod: Obj, container: Obj, hook: str, code: int) -> str:
-    """The message about a hook that ended with this code."""
+def words_of_hook(container: Obj, hook: str) -> tuple[str, ...]:
+    """The command of a hook; empty if the hook is no command."""
+    return tuple(
+        (((container.get("lifecycle") or {}).get(hook) or {}).get("exec") or {}).get("command") or ()
+    )
+
+
+def not_run(pod: Obj, container: Obj, hook: str, error: str) -> str:
+    """The message about a hook with a command that the runtime could not start."""
+    meta, command = pod["metadata"], " ".join(words_of_hook(container, hook))
+    about = f"{meta['name']}_{meta['namespace']}({meta['uid']})"
+    return NOT_RUN.format(command=command, name=container["name"], pod=about, error=error)
+
+
+def failure(pod: Obj, container: Obj, hook: str, code: int, stdout: bytes = b"", stderr: bytes = b"") -> str:
+    """The message about a hook that ended with this code, with what it has written."""
     meta, command = pod["metadata"], " ".join(container["lifecycle"][hook]["exec"]["command"])
     about = f"{meta['name']}_{meta['namespace']}({meta['uid']})"
-    return FAILED.format(command=command, name=container["name"], pod=about, code=code)
+    told = stderr.decode(errors="replace")
+    output = go_quote(stdout.decode(errors="replace") + told)
+    return FAILED.format(
+        command=command, name=container["name"], pod=about, code=code, stderr=told, output=output
+    )

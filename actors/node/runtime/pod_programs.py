@@ -15,12 +15,14 @@ Differs  a program that has nothing to do takes 0.1 s.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from actors.node.programs.ends import End, Null, Output
-from actors.node.programs.process import Identity, Process, Signal
+from actors.node.programs.lookup import NotRunnable
+from actors.node.programs.process import Identity, NoProcess, Process, Signal
 from actors.node.programs.surroundings import Surroundings
 from actors.node.programs.table import Table
 from actors.node.programs.waits import Main, Wait
@@ -39,6 +41,11 @@ MESSAGE_BYTES_MAX = 4096  # kubecontainer.MaxContainerTerminationMessageLength
 MESSAGE_LOG_BYTES_MAX = 2048  # MaxContainerTerminationMessageLogLength
 MESSAGE_LOG_LINES_MAX = 80  # MaxContainerTerminationMessageLogLines
 POD_MESSAGE_BYTES_MAX = 12 * 1024  # MaxPodTerminationMessageLogLength
+OUTPUT_BYTES_MAX = 10 * 1024  # pkg/probe/exec: maxReadLength
+NOT_EXECUTED = (
+    'failed to exec in container: failed to start exec "{number}": OCI runtime exec failed: exec failed: '
+    'unable to start container process: exec: "{program}": {why}: unknown'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,20 @@ class Launch:
     message_max: int = POD_MESSAGE_BYTES_MAX
 
 
+class Outcome(NamedTuple):
+    """How a command that the agent has run in a container has ended.
+
+    timed_out: True if it was killed because it took too long
+    error: the runtime's message if it could not be started, else ""
+    """
+
+    code: int
+    stdout: bytes = b""
+    stderr: bytes = b""
+    timed_out: bool = False
+    error: str = ""
+
+
 @dataclass(slots=True, eq=False)
 class Running:
     """A container with processes.  over: called when it has ended"""
@@ -78,7 +99,7 @@ class PodPrograms:
 
     table: all of them
     held: id of a container's instance -> what runs in it
-    _ended: containers with a process 1 that has ended during the present run
+    _ended: what to call because processes have ended during the present run
     """
 
     __slots__ = ("_ended", "_kernel", "_machine", "_runs", "_stirred", "_timer", "held", "pod", "table")
@@ -91,7 +112,7 @@ class PodPrograms:
         self._kernel = kernel
         self._timer: Timer | None = None
         self._stirred = self._runs = False
-        self._ended: list[Running] = []
+        self._ended: list[Callable[[], None]] = []
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -137,7 +158,7 @@ class PodPrograms:
         )
         running = self.held[container.ident] = Running(container, launch, first, log)
         self._machine.keep_output(container, log)
-        first.ended.watch(lambda: self._first_ended(running))
+        first.ended.watch(lambda: self._after(lambda: self._first_ended(running)))
         self.planned(container)
 
     def execute(
@@ -162,6 +183,48 @@ class PodPrograms:
             program, launch.surroundings, words, {**launch.env, **(env or {})}, launch.cwd, launch.identity,
             ends=dict(ends),
         )  # fmt: skip
+
+    def command(
+        self,
+        container: Container,
+        words: tuple[str, ...],
+        then: Callable[[Outcome], None],
+        limit_us: int | None = None,
+    ) -> None:
+        """Run a command of the agent, a probe or a hook, in a running container.
+
+        then: called once, when it has ended
+        limit_us: it is killed after this time; None: never
+        """
+        outputs = bytearray(), bytearray()
+
+        def taking(into: bytearray) -> Output:
+            return Output(lambda data: into.extend(data[: OUTPUT_BYTES_MAX - len(into)]))
+
+        ends: dict[int, End] = {0: Null(), 1: taking(outputs[0]), 2: taking(outputs[1])}
+        try:
+            process = self.execute(container, words, ends)
+        except NotRunnable as error:
+            refused = Outcome(error.code, error=not_executed(container, words, error))
+            self._after(lambda: then(refused))
+            return
+        except NoProcess:
+            self._after(lambda: then(Outcome(-1, error="fork: resource temporarily unavailable")))
+            return
+        late = False
+
+        def give_up(_: object) -> None:
+            nonlocal late
+            if not process.ended.ready:
+                late = True
+                self.table.signal(process, Signal.KILL, outside=True)
+
+        def ended() -> None:
+            then(Outcome(process.ended.code, bytes(outputs[0]), bytes(outputs[1]), late))
+
+        process.ended.watch(lambda: self._after(ended))
+        if limit_us is not None:
+            self._kernel.call_later(limit_us, give_up)
 
     def signal(self, container: Container, number: int) -> None:
         """Send a signal from outside to the first process of a container."""
@@ -212,25 +275,42 @@ class PodPrograms:
 
     # --- ends -------------------------------------------------------------------------------------
 
-    def _first_ended(self, running: Running) -> None:
-        self._ended.append(running)
+    def _after(self, call: Callable[[], None]) -> None:
+        """Call this when no program runs: now, or after the present run."""
+        self._ended.append(call)
         if not self._runs:
             self._settle()
 
     def _settle(self) -> None:
-        """End the containers with a first process that has ended."""
         while self._ended:
-            running = self._ended.pop(0)
-            container, now_us = running.container, self._kernel.now_us
-            if self.held.pop(container.ident, None) is None:
-                continue
-            self.table.kill(running.launch.surroundings)
-            running.log.end(now_us)
-            container.end(now_us, running.first.ended.code)
-            container.add_message(_message(running))
-            for call in running.over:
-                call()
-            self._machine.changed(self.pod)
+            self._ended.pop(0)()
+
+    def _first_ended(self, running: Running) -> None:
+        """End a container with a first process that has ended."""
+        container, now_us = running.container, self._kernel.now_us
+        if self.held.pop(container.ident, None) is None:
+            return
+        self.table.kill(running.launch.surroundings)
+        running.log.end(now_us)
+        container.end(now_us, running.first.ended.code)
+        container.add_message(_message(running))
+        for call in running.over:
+            call()
+        self._machine.changed(self.pod)
+
+
+def not_executed(container: Container, words: tuple[str, ...], error: NotRunnable) -> str:
+    """The runtime's message about a command that it cannot start in a container."""
+    path = words[0] if words else ""
+    number = hashlib.sha256(f"{container.ident}/{words}".encode()).hexdigest()
+    return NOT_EXECUTED.format(number=number, program=path, why=reason_of(error, path))
+
+
+def reason_of(error: NotRunnable, path: str) -> str:
+    """Why a program cannot be started, as the runtime says it."""
+    if error.text != "not found":
+        return error.text.lower()
+    return f"stat {path}: no such file or directory" if "/" in path else "executable file not found in $PATH"
 
 
 def _message(running: Running) -> str:

@@ -12,6 +12,7 @@ from actors.node.programs.ends import send
 from actors.node.programs.process import Process, Signal
 from actors.node.programs.waits import Main, Wait
 from actors.node.runtime.interpreter import Interpreter
+from actors.node.server.logs import read_log
 from sim.api.types import Obj
 from sim.units import MS, SECOND
 from tests.actor.node.fake import FakeApi, one_node
@@ -39,6 +40,14 @@ def steps(process: Process) -> Main:
                 process.caught.add(int(number))
             case ":message", text:
                 process.container.files.write("/dev/termination-log", text.encode(), process)
+            case ":make", path:
+                process.container.files.write(path, b"x", process)
+            case ":delete", path:
+                process.container.files.unlink(path, process)
+            case ":needs", path:
+                if not process.container.files.exists(path, process):
+                    yield from send(process.ends[2], f"no {path}\n".encode())
+                    return 1
             case ":file", path:
                 yield from send(process.ends[1], process.container.files.read(path, process))
             case ":variable", name:
@@ -59,7 +68,7 @@ def running(*words: str, **fields: Any) -> Obj:
 
 
 def log_of(node: Node, name: str = "web") -> str:
-    return str(node.machine.agent.log("default", name, "c")[1])
+    return read_log(node.machine.agent, "default", name, "c")[1]
 
 
 def state(api: FakeApi, name: str = "web") -> Mapping[str, Any]:
@@ -223,3 +232,111 @@ async def test_a_program_that_the_files_lack_fails_the_start_of_its_container() 
         ended = state(api)["terminated"]
         assert (ended["exitCode"], ended["reason"]) == (128, "StartError")
         assert 'exec: "/sbin/steps": stat /sbin/steps: no such file or directory: unknown' in ended["message"]
+
+
+READY = {"exec": {"command": ["steps", ":needs=/tmp/ready"]}, "periodSeconds": 5}
+
+
+async def test_a_probe_runs_its_command_in_the_container_and_shows_its_output() -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        words = (":wait=12", ":make=/tmp/ready", ":wait=20", ":delete=/tmp/ready", ":wait=1000")
+        api.bind("web", running(*words, readinessProbe={**READY, "failureThreshold": 1}))
+        await kernel.run_until(30 * SECOND)
+        began_us = first_start_us(node)
+        await kernel.run_until(began_us + 10 * SECOND)
+        assert not api.ready("web")
+        await kernel.run_until(began_us + 20 * SECOND)
+        assert api.ready("web")
+        await kernel.run_until(began_us + 40 * SECOND)
+        assert not api.ready("web")
+        assert {text for _, text in api.events("Unhealthy")} == {"Readiness probe failed: no /tmp/ready\n"}
+
+
+async def test_a_probes_command_that_takes_too_long_is_ended_and_counts_as_failed() -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        slow = {"exec": {"command": ["steps", ":wait=3"]}, "periodSeconds": 10, "timeoutSeconds": 2}
+        api.bind(
+            "web",
+            running(":wait=1000", livenessProbe={**slow, "failureThreshold": 1}, restartPolicy="Always"),
+        )
+        await kernel.run_until(30 * SECOND)
+        began_us = first_start_us(node)
+        await kernel.run_until(began_us + 15 * SECOND)
+        ((at_us, text), *_) = api.events("Unhealthy")
+        assert text == 'Liveness probe failed: command "steps :wait=3" timed out'
+        ticks = [at for at, _ in api.events("Killing")]
+        assert at_us % SECOND == (began_us + at_us - began_us) % SECOND and ticks
+
+
+async def test_a_probes_command_that_takes_its_time_succeeds_within_its_limit() -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        slow = {"exec": {"command": ["steps", ":wait=3"]}, "periodSeconds": 10, "timeoutSeconds": 4}
+        api.bind("web", running(":wait=1000", livenessProbe={**slow, "failureThreshold": 1}))
+        await kernel.run_until(100 * SECOND)
+        assert api.events("Unhealthy") == []
+        (programs,) = node.machine.programs.values()
+        assert len(programs.table.processes) <= 2
+
+
+async def test_a_probes_command_that_cannot_be_started_counts_neither_way() -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        probe = {"exec": {"command": ["no-such"]}, "periodSeconds": 5, "failureThreshold": 1}
+        api.bind("web", running(":wait=1000", livenessProbe=probe))
+        await kernel.run_until(60 * SECOND)
+        texts = {text for _, text in api.events("Unhealthy")}
+        (text,) = texts
+        assert text.startswith(
+            "Liveness probe errored: rpc error: code = Unknown desc = failed to exec in container"
+        )
+        assert text.endswith('exec: "no-such": executable file not found in $PATH: unknown')
+        assert "running" in state(api)
+
+
+@pytest.mark.parametrize(
+    ("hook", "term_s", "events"),
+    [
+        ((":wait=5", ":make=/tmp/ready"), 5, 0),
+        ((":wait=5", ":needs=/tmp/none"), 5, 1),
+        ((":wait=500",), 30, 1),
+    ],
+)
+async def test_sigterm_follows_the_command_of_a_prestop_hook(
+    hook: tuple[str, ...], term_s: int, events: int
+) -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        lifecycle = {"preStop": {"exec": {"command": ["steps", *hook]}}}
+        api.bind("web", running(f":catch={Signal.TERM}", ":wait=1000", lifecycle=lifecycle))
+        await kernel.run_until(30 * SECOND)
+        (pod,) = node.machine.pods.values()
+        (container,) = pod.containers
+        began_us = kernel.now_us
+        api.delete("web", 30)
+        await kernel.run_until(100 * SECOND)
+        assert container.exit_us is not None
+        assert (container.exit_us - began_us) // SECOND == term_s
+        assert container.exit_code == 0
+        assert len(api.events("FailedPreStopHook")) == events
+
+
+async def test_a_poststart_hook_that_fails_ends_its_container_with_its_output() -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        hook = ["steps", ":wait=2", "said", ":needs=/none"]
+        api.bind(
+            "web",
+            running(
+                f":catch={Signal.TERM}", ":wait=1000", lifecycle={"postStart": {"exec": {"command": hook}}}
+            ),
+        )
+        await kernel.run_until(40 * SECOND)
+        ((_, text),) = api.events("FailedPostStartHook")
+        assert text.endswith('exited with 1: no /none\n, message: "said\\nno /none\\n"')
+        (pod,) = node.machine.pods.values()
+        container = pod.containers[0]
+        assert container.exit_us is not None
+        assert (container.exit_us - container.started_us) // SECOND == 2
