@@ -334,7 +334,9 @@ def command(run: Callable[[Tool], Main]) -> Callable[[Process], Main]:
 
 def _report(tool: Tool, failure: Failed) -> Steps:
     try:
-        if not (tool.busybox and isinstance(failure, Usage)) or "option" in failure.text:
+        if not (tool.busybox and isinstance(failure, Usage)) or failure.text.startswith(
+            ("option", "unrec", "invalid option")
+        ):
             yield from tool.complain(failure.text)
     except Failed:  # standard output cannot be written either
         return

@@ -14,7 +14,8 @@ from actors.node.programs.surroundings import Surroundings
 from actors.node.programs.table import Table
 from sim.units import SECOND, Wall
 
-WALL_US = 1_661_212_800 * SECOND  # 2022-08-23T00:00:00Z
+MADE_US = 1_661_212_800 * SECOND  # 2022-08-23T00:00:00Z, of all files
+WALL_US = 1_795_824_000 * SECOND  # 2026-11-28T00:00:00Z
 FILES = {
     "a.txt": b"one two\nthree\n\nfour five six\n", "n.txt": b"10\n9\n2\n33\n2\n",
     "t.tsv": b"b:2:x\na:10:y\nc:1:z\na:3:w\n", "empty": b"", "d/x": b"x\n", "d/y/z": b"deep\n", "d/.h": b"hidden\n",
@@ -31,14 +32,18 @@ class Laboratory:
         volume = Volume(Filesystem(bytes_max=bytes_max), now_us=WALL_US)
         self.files = Tree(volume, (), lambda: WALL_US + self.table.now_us, busybox=busybox, programs=COMMANDS)
         self.surroundings.files = self.files
-        for path in ("/bin", "/w", "/w/d", "/w/d/y", "/tmp", "/dev"):
-            self.files.mkdir(path, OUTSIDE)
+        for path in ("/bin", "/w", "/w/d", "/w/d/y", "/tmp", "/dev", "/etc"):
+            self.files.mkdir(path, OUTSIDE, 0o755)
+        self.files.write("/etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n", mode=0o644)
+        self.files.write("/etc/group", b"root:x:0:\n", mode=0o644)
         for path, data in FILES.items():
             self.files.write(f"/w/{path}", data, mode=0o644)
         for path, target in (("l", "a.txt"), ("broken", "gone"), ("ld", "d")):
             self.files.symlink(target, f"/w/{path}", OUTSIDE)
         self.files.chmod("/w/n.txt", OUTSIDE, 0o600)
         self.files.chmod("/w/words", OUTSIDE, 0o755)
+        for path in ("", *self.names()):
+            self.files.lookup(f"/w/{path}".rstrip("/"), OUTSIDE, follow=False).mtime_us = MADE_US
         folder = self.files.lookup("/bin", OUTSIDE)
         assert isinstance(folder, Directory)
         for name in COMMANDS:
