@@ -487,7 +487,7 @@ def _below(
 def du(tool: Tool) -> Main:
     """Show how much directories take: -s of the operands only, -h -k -m -b units, -a of files too."""
     options = tool.options("shkmbacd:xL", {"summarize": "s", "human-readable": "h", "all": "a", "bytes": "b",
-                                           "max-depth": "d", "total": "c", "apparent-size": "b"})  # fmt: skip
+                                           "max-depth": "d", "total": "c"})  # fmt: skip
     most = 0 if "s" in options else int(options.last("d")[:6]) if options.last("d").isdigit() else DEPTH_MAX
     total = 0
 

@@ -113,12 +113,15 @@ def sort(tool: Tool) -> Main:
     lines = (yield from tool.everything(options.rest)).split(b"\0" if "z" in options else b"\n")
     if lines and not lines[-1]:
         lines.pop()
+    if tool.code:
+        return 2
     order = _Order(keys, flags, separator, backwards)
     if "c" in options or "C" in options:
         disorder = order.disorder(lines, once="u" in options)
         if disorder and "c" in options:
             text = lines[disorder].decode("latin-1")
-            yield from tool.complain(f"{(options.rest or ['-'])[0]}:{disorder + 1}: disorder: {text}")
+            place = f"{(options.rest or ['-'])[0]}:{disorder + 1}: disorder: {text}\n"
+            yield from tool.warn(f"Check line {disorder}\n" if tool.busybox else f"{tool.name}: {place}")
         return 1 if disorder else tool.code
     lines = order.applied(lines, stable="s" in options, once="u" in options)
     data = b"".join(line + b"\n" for line in lines)
@@ -182,7 +185,7 @@ class _Order:
 def uniq(tool: Tool) -> Main:
     """Drop lines that are equal to the one before: -c counts, -d repeated ones, -u others."""
     options = tool.options("cduif:s:w:z", {"count": "c", "repeated": "d", "unique": "u", "ignore-case": "i",
-                                           "skip-fields": "f", "skip-chars": "s", "check-chars": "w"})  # fmt: skip
+                                           "skip-fields": "f", "skip-chars": "s"})  # fmt: skip
     fields, chars, width = (int(options.last(letter, "0")[:6] or 0) for letter in "fsw")
 
     def key(line: bytes) -> bytes:

@@ -229,7 +229,7 @@ class Tool:
         if self.busybox:
             return f"can't open '{path}': {error.text}" if self.name in _CANNOT else f"{path}: {error.text}"
         quoted = f"cannot open '{path}' for reading" if self.name in ("head", "tail") else path
-        return f"{quoted}: {error.text}"
+        return f"{'cannot read: ' if self.name == 'sort' else ''}{quoted}: {error.text}"
 
     def everything(self, paths: Sequence[str]) -> Generator[Wait, None, bytes]:
         """The bytes of all inputs, at most `INPUT_MAX`."""
