@@ -50,6 +50,7 @@ class StreamRequest:
 
     kind: "exec", "attach", "portforward" or "log"
     stdin, stdout, stderr: the channels that the client wants; tty: one terminal for all
+    ports: that the query names, for ports
     log: for a log
     """
 
@@ -62,15 +63,18 @@ class StreamRequest:
     stdout: bool = False
     stderr: bool = False
     tty: bool = False
+    ports: tuple[int, ...] = ()
     log: LogOptions | None = None
 
 
 class Stream(Protocol):
     """The API server's end of a stream.
 
+    request: what it is for
     ended: True once nothing more comes
     """
 
+    request: StreamRequest
     ended: bool
 
     def open(self, opened: Callable[[Reply], None]) -> None:

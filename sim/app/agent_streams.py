@@ -44,7 +44,7 @@ class AgentStream:
         failures are worded
         """
         self._left = left
-        self._kernel, self._node, self._request = ctx.kernel, node, request
+        self._kernel, self._node, self.request = ctx.kernel, node, request
         self._address, self._upgrades = address, upgrades
         self._opened: Callable[[Reply], None] | None = None
         self._notify: Callable[[], None] | None = None
@@ -170,7 +170,7 @@ class AgentStream:
         what, value = message
         if what == "open":
             sessions = sessions_of(self._node.machine.agent)
-            begun = sessions.begin(self._request, self._link.down.send, self._reset)
+            begun = sessions.begin(self.request, self._link.down.send, self._reset)
             if begun is not None:
                 self._agent_side = sessions, *begun
             return

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from sim.api.verbs.connect import NOT_STREAMED
+from sim.api.verbs.connect import NOT_PASSED
 from sim.app.cluster import Cluster
 from tests.actor.test_http import PODS, served
 
@@ -86,16 +86,17 @@ async def test_streams_are_refused_for_what_is_not_there() -> None:
         assert found.status_code == 404
 
 
-async def test_open_streams_are_501_and_those_of_a_dead_agent_are_refused() -> None:
+async def test_streams_before_an_agent_has_the_pod_and_after_its_death_are_refused() -> None:
     async with served(nodes=1) as (cluster, client):
         cluster.kernel.set_rate(inf)
         await cluster.run_until("5s")
         await make(client, PODS, pod("one", node="node-0"))
         address = (await client.get(f"{NODES}/node-0")).json()["status"]["addresses"][0]["address"]
         for sub in ("exec", "attach", "portforward"):
-            assert await said(client, "POST", f"{PODS}/one/{sub}", UPGRADE) == (501, NOT_STREAMED)
+            early = await client.post(f"{PODS}/one/{sub}?stdout=true", headers=UPGRADE)
+            assert (early.status_code, early.text) == (404, "pod does not exist")
         for name in ("node-0", "node-0:10250", "https:node-0:10250"):
-            assert await said(client, "GET", f"{NODES}/{name}/proxy/healthz") == (501, NOT_STREAMED)
+            assert await said(client, "GET", f"{NODES}/{name}/proxy/healthz") == (501, NOT_PASSED)
         assert (await client.get(f"{NODES}/node-0/proxy")).status_code == 301
         gone = f"dial tcp {address}:10250: connect: connection refused"
         other = f"error trying to reach service: {gone}".replace("10250", "9100")

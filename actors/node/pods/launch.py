@@ -11,15 +11,17 @@ Mirrors  pkg/kubelet/kubelet_pods.go: GenerateRunContainerOptions, makeMounts;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from actors.node.pods.ports import PodWorker
 from actors.node.programs.files.errors import FileError
 from actors.node.programs.files.inodes import OUTSIDE, File, Filesystem
 from actors.node.programs.files.tree import Mount, Tree
 from actors.node.programs.lookup import PATH, NotRunnable, program
-from actors.node.programs.process import NoProcess
+from actors.node.programs.process import NoProcess, Process, Signal
 from actors.node.programs.surroundings import NodeFacts, Surroundings
+from actors.node.programs.waits import Main, Wait
 from actors.node.runtime.containers import Container
 from actors.node.runtime.identities import identity_of
 from actors.node.runtime.interpreter import Interpreter
@@ -56,6 +58,32 @@ def launch(
     except NoProcess:
         text = "failed to create task: fork: resource temporarily unavailable: unknown"
         container.end(agent.now_us, START_ERROR_CODE, "StartError", text)
+
+
+def launch_idle(worker: PodWorker, spec: Obj, container: Container, interpreter: Interpreter) -> None:
+    """Give a container that runs without processes a first one, so that others can be started.
+
+    It ends as the container's behaviour says: some time after SIGTERM, or only by SIGKILL.
+    """
+    variables = {one["name"]: one["value"] for one in spec.get("env") or () if "value" in one}
+    made, behaviour = _launch(worker, spec, variables, interpreter), container.behaviour
+
+    def idle(process: Process) -> Main:
+        process.caught.add(Signal.TERM)
+        while Signal.TERM not in process.pending or behaviour.stop_us is None:
+            process.pending.clear()
+            yield Wait()
+        until_us = process.now_us + behaviour.stop_us
+        while process.now_us < until_us:
+            yield Wait(until_us=until_us)
+        return behaviour.stop_exit_code
+
+    def find(process: Process, words: tuple[str, ...]) -> Callable[[Process], Main]:
+        return idle if words is made.words else program(process, words)
+
+    assert worker.runtime is not None
+    agent = worker.agent
+    agent.machine.programs_of(worker.runtime, agent.ctx.kernel).start(container, replace(made, find=find))
 
 
 def _launch(worker: PodWorker, spec: Obj, variables: Mapping[str, str], interpreter: Interpreter) -> Launch:

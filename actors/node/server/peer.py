@@ -18,10 +18,11 @@ class Peer:
     """The client of a session, as the session sees it.
 
     room: ready while bytes may be sent
+    idle_us: how long no byte has passed, about
     ended: True once nothing is sent any more
     """
 
-    __slots__ = ("_send", "_under_way", "ended", "room")
+    __slots__ = ("_send", "_under_way", "ended", "idle_us", "room")
 
     def __init__(self, send: Callable[[Any], None]) -> None:
         """send: takes messages to the API server"""
@@ -29,6 +30,7 @@ class Peer:
         self._under_way = 0
         self.room = Source(ready=True)
         self.ended = False
+        self.idle_us = 0
 
     @property
     def free(self) -> int:
@@ -48,6 +50,7 @@ class Peer:
 
     def _sent(self, channel: int, data: bytes) -> int:
         if data:
+            self.idle_us = 0
             self._under_way += len(data)
             self._send((channel, data))
             if not self.free:
@@ -56,6 +59,7 @@ class Peer:
 
     def acknowledge(self, size: int) -> None:
         """The session has taken so many bytes of the client."""
+        self.idle_us = 0
         if not self.ended:
             self._send(("took", size))
 
@@ -88,6 +92,7 @@ class ChannelEnd(End):
     """
 
     __slots__ = ("_channel", "_closed", "_peer")
+    terminal = False
 
     def __init__(self, peer: Peer, channel: int, closed: Callable[[], None]) -> None:
         super().__init__(writable=peer.room)

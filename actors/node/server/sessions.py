@@ -3,8 +3,8 @@
 Turns the messages of a connection from an API server into a session, and its end into the last
 message.
 
-Holds: a session ends with its client, its container, its pod and its agent; an agent has at most
-`SESSIONS_MAX` at once.
+Holds: a session ends with its client, its container, its pod and its agent, and when no byte has
+passed for `IDLE_US`; an agent has at most `SESSIONS_MAX` at once.
 
 Mirrors  pkg/kubelet/server/server.go: getExec, getAttach, getPortForward (v1.25).
 Differs  upstream does not bound the number of streams.
@@ -18,9 +18,10 @@ from typing import Any, Protocol
 from actors.node.agent import NodeAgent
 from actors.node.server.peer import Peer
 from sim.api.streams import StreamRequest
-from sim.units import SECOND
+from sim.units import HOUR, SECOND
 
 SESSIONS_MAX = 500  # of one agent; each holds up to two windows of bytes
+IDLE_US = 4 * HOUR  # the default of streaming-connection-idle-timeout
 POLL_US = SECOND  # kuberuntime/logs/logs.go: waitLogs looks each second at the container
 
 
@@ -96,6 +97,10 @@ class Sessions:
         for peer, (session, _) in list(self._open.items()):
             if not peer.ended:
                 session.poll()
+            peer.idle_us += POLL_US
+            if peer.idle_us >= IDLE_US:
+                peer.end()
+                session.stop()
             if peer.ended:
                 del self._open[peer]
         self._polls = bool(self._open)
@@ -120,9 +125,12 @@ def sessions_of(agent: NodeAgent) -> Sessions:
 
 def open_session(agent: NodeAgent, request: StreamRequest, peer: Peer) -> Session:
     """A session of any kind.  Raises Refused."""
-    from actors.node.server import following  # which knows the sessions
+    from actors.node.server import commands, following, ports  # which know the sessions
 
     kinds: dict[str, Callable[[NodeAgent, StreamRequest, Peer], Session]] = {
         "log": following.Following,
+        "exec": commands.Command,
+        "attach": commands.Attachment,
+        "portforward": ports.Forwarding,
     }
     return kinds[request.kind](agent, request, peer)

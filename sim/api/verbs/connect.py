@@ -1,7 +1,8 @@
 """Connecting subresources: exec, attach and portforward of pods; proxy of pods, services and nodes.
 
-A request becomes the refusal that precedes a stream: of an object, a container, a host, a port or a
-backend that is not there. Where upstream would open the stream, the answer is 501.
+A request becomes a stream to the agent of a node, or the refusal that precedes one: of an object, a
+container, a host, a port or a backend that is not there. Where upstream would pass a request to an
+agent, the answer is 501.
 
 The caller puts three values among the options, in place of any that the client sent: `PATH`, the
 rest of the URL behind `proxy`, `QUERY`, the whole query, and `UPGRADE` if the client wants to
@@ -9,7 +10,7 @@ change the protocol.
 
 Webhooks see the options before any of the objects is looked up.
 
-Holds: nothing is written; an answer never claims that a command ran or that a backend was reached.
+Holds: nothing is written; an answer never claims that a backend was reached.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/rest.go (ConnectResource),
          pkg/registry/core/pod/{strategy.go,rest/subresources.go},
@@ -29,18 +30,20 @@ from collections.abc import Generator
 from ipaddress import ip_address
 from urllib.parse import parse_qsl
 
+from sim.api.dialing import joined
 from sim.api.refusals import Refusal, Steps, bad_request, internal
 from sim.api.schema.json_text import go_quote
 from sim.api.schema.kind import CONNECTING
 from sim.api.status import not_found, service_unavailable
 from sim.api.store import Answer, Get, Op
+from sim.api.streams import StreamRequest
 from sim.api.types import Obj, Reply
 from sim.api.verbs.call import Call, connected, found
 from sim.api.verbs.log import agent_of, container_of
 
 PATH, QUERY, UPGRADE = "path", "query", "upgrade"
 _SWITCHES = ("stdin", "stdout", "stderr", "tty")
-NOT_STREAMED = "this server opens no streams to containers and passes no requests to node agents"
+NOT_PASSED = "this server passes no requests to node agents"
 _PORT_MAX = 65535
 _PORTS = {"": 80, "http": 80, "https": 443}  # of schemes, and of names that every system knows
 _BROADCAST = ip_address("255.255.255.255")
@@ -105,7 +108,34 @@ def _stream(call: Call) -> Steps:
     address, port = agent_of(node)
     if UPGRADE not in call.options:
         raise bad_request("Upgrade request required")
-    raise _from_agent(call, node_name, _refused(address, str(port)))
+    refused, listens, stream = _refused(address, str(port)), call.registry.agent_listens, call.registry.stream
+    if stream is None or (listens is not None and not listens(node_name)):
+        raise _unreachable(call, refused)
+    return stream(node_name, stream_request(call, pod), joined(address, port))
+
+
+def stream_request(call: Call, pod: Obj) -> StreamRequest:
+    """What the agent is asked for."""
+    options, name = options_of(call), pod["metadata"]["name"]
+    container = ""
+    if call.subresource != "portforward":
+        container = container_of(pod, call.options.get("container", ""))
+    known = [*pod["spec"]["containers"], *(pod["spec"].get("ephemeralContainers") or ())]
+    spec: Obj = next((one for one in known if one["name"] == container), {})
+    # kubelet.go: GetAttach has the terminal of the container.
+    terminal = spec.get("tty") if call.subresource == "attach" else options.get("tty")
+    return StreamRequest(
+        call.subresource,
+        pod["metadata"]["namespace"],
+        name,
+        container,
+        tuple(options.get("command") or ()),
+        stdin=bool(options.get("stdin")),
+        stdout=bool(options.get("stdout")),
+        stderr=bool(options.get("stderr")) and not terminal,
+        tty=bool(terminal),
+        ports=tuple(options.get("ports") or ()),
+    )
 
 
 def port_problem(given: str) -> str:
@@ -128,7 +158,7 @@ def _from_agent(call: Call, node_name: str, refused: str) -> Refusal:
     listens = call.registry.agent_listens
     if listens is not None and not listens(node_name):
         return _unreachable(call, refused)
-    return Refusal(501, "", NOT_STREAMED)
+    return Refusal(501, "", NOT_PASSED)
 
 
 # --- proxies --------------------------------------------------------------------------------------

@@ -25,12 +25,13 @@ TOOK_BYTES = WINDOW // 4  # taken by the client before the simulation is informe
 
 
 class OutsideStream:
-    """The client's end of one stream."""
+    """The client's end of one stream.  request: what it was opened for"""
 
     def __init__(self, streams: Streams, ident: int, stream: Stream, *, has_client: bool) -> None:
         """has_client: False in a replay"""
         self._streams, self._ident, self._stream = streams, ident, stream
         self._has_client = has_client
+        self.request = stream.request
         self._came: list[tuple[int, bytes]] = []
         self._taken = 0
         self._more = trio.Event()

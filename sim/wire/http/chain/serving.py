@@ -13,13 +13,14 @@ from sim.api.aggregation.delegation import is_upgrade
 from sim.api.types import Request
 from sim.api.verbs import connect
 from sim.ident import Names
-from sim.wire.exchange import Response
+from sim.wire.exchange import OPENED, Exchange, Response
 from sim.wire.http.chain.information import seconds_of
 from sim.wire.http.chain.request import COMMON, HttpRequest, Outcome, response_of
 from sim.wire.http.forms import negotiation, rendering
 from sim.wire.http.forms.rendering import View
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway
 from sim.wire.http.options import manager_of
+from sim.wire.http.streams import OutsideStream
 from sim.wire.http.upgraded import STREAMED
 
 
@@ -62,6 +63,8 @@ class Connecting:
             given[connect.UPGRADE] = "true"
         reply, _ = await self._gateway.call(request_of(request, given))
         request.audited.reply(reply, target.resource)
+        if reply.stream is not None:
+            return _switched(exchange, reply.stream, self._names.group_domain)
         if reply.code == HTTPStatus.MOVED_PERMANENTLY:
             query = f"?{exchange.query}" if exchange.query else ""
             return Response(reply.code, b"", [("Location", f"{exchange.path}/{query}"), COMMON])
@@ -88,3 +91,18 @@ class Serving:
         limit_s = REQUEST_TIMEOUT_S if target.verb == "watch" else seconds_of(options)
         request.reply, request.watch = await self._gateway.call(sent, limit_s)
         request.audited.reply(request.reply, target.resource)
+
+
+def _switched(exchange: Exchange, stream: OutsideStream, domain: str) -> Response:
+    """The answer that changes the protocol, or refuses to, since the agent has opened a stream."""
+    from sim.wire.http.remote.agreement import Agreed, agree
+    from sim.wire.http.remote.carrying import Carrying
+
+    exchange.extensions[OPENED].append(stream.stop)
+    agreed = agree(exchange, stream.request, domain)
+    if isinstance(agreed, Agreed):
+        code = HTTPStatus.SWITCHING_PROTOCOLS
+        return Response(code, b"", agreed.headers, carry=Carrying(stream, agreed).carry)
+    stream.stop()
+    headers = [("Content-Type", "text/plain; charset=utf-8"), *agreed.headers]
+    return Response(agreed.code, f"{agreed.text}\n".encode() if agreed.text else b"", headers)

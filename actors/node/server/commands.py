@@ -1,0 +1,236 @@
+"""Commands in containers: exec, and attach to what a container already runs.
+
+Turns a request into a process with descriptors that lead to the client, and its end into the last
+message, a Status.
+
+Mirrors  pkg/kubelet/server/server.go: getExec, getAttach; pkg/kubelet/kubelet.go: GetExec;
+         pkg/kubelet/cri/streaming/remotecommand/{exec,attach}.go (v1.25); containerd
+         pkg/cri/streaming (v1.6).
+Differs  a process continues when its client goes, and meets the end of its input.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from actors.node.agent import NodeAgent
+from actors.node.pods.worker import Worker
+from actors.node.programs.ends import BrokenPipe, End, Null, WriteEnd, pipe
+from actors.node.programs.process import Process
+from actors.node.runtime.containers import Container
+from actors.node.runtime.logs import LogReader
+from actors.node.server.following import LineSender
+from actors.node.server.logs import clock_of, find_worker
+from actors.node.server.peer import ChannelEnd, Peer
+from actors.node.server.processes import CannotStart, start_process
+from actors.node.server.sessions import Refused
+from actors.node.server.terminal import Terminal, TerminalEnd
+from sim.api.streams import ERROR, STDERR, STDIN, STDOUT, LogOptions, StreamRequest
+
+NO_CHANNELS = "you must specify at least 1 of stdin, stdout, stderr"
+TYPED_MAX = 65536  # bytes of a terminal that no process has read
+SUCCESS = b'{"metadata":{},"status":"Success"}'
+
+
+def find_running(agent: NodeAgent, request: StreamRequest) -> tuple[Worker, Container]:
+    """The container that a client wants.  Raises Refused."""
+    if not (request.stdin or request.stdout or request.stderr):
+        raise Refused(400, NO_CHANNELS)
+    worker = find_worker(agent, request.namespace, request.name)
+    if worker is None:
+        raise Refused(404, "pod does not exist")
+    found = None if worker.runtime is None else worker.runtime.newest(request.container)
+    if found is None or not found.running(agent.now_us):
+        raise Refused(500, f'container not found ("{request.container}")')
+    return worker, found
+
+
+def failure(message: str, reason: str, code: int | None = None, cause: tuple[str, str] = ("", "")) -> bytes:
+    """A Status as JSON.  cause: of its details, reason and message"""
+    details: dict[str, Any] = {
+        "causes": [{key: text for key, text in zip(("reason", "message"), cause, strict=True) if text}]
+    }
+    status = {"metadata": {}, "status": "Failure", "message": message, "reason": reason, "details": details}
+    return msgspec.json.encode(status if code is None else {**status, "code": code})
+
+
+def exit_status(words: tuple[str, ...], code: int) -> bytes:
+    """The Status of a process that has ended."""
+    if not code:
+        return SUCCESS
+    text = f"error executing command [{' '.join(words)}], exit code {code}"
+    said = f"command terminated with non-zero exit code: {text}"
+    return failure(said, "NonZeroExitCode", cause=("ExitCode", str(code)))
+
+
+def internal_error(text: str) -> bytes:
+    """The Status of a command that was not run (apimachinery NewInternalError)."""
+    return failure(f"Internal error occurred: {text}", "InternalError", 500, ("", text))
+
+
+def _unnoticed(_: int) -> None:
+    pass
+
+
+class Input:
+    """What a client writes to the input of a process, as far as there is no room in its pipe."""
+
+    def __init__(self, acknowledge: Callable[[int], None], end: WriteEnd) -> None:
+        """acknowledge: called with the number of bytes that are taken, or lost"""
+        self._acknowledge, self._end = acknowledge, end
+        self._held: deque[bytes] = deque()
+        self._waits = self.closed = False
+
+    def put(self, data: bytes) -> None:
+        """Bytes of the client; b"": the end."""
+        if not self.closed:
+            self._held.append(data)
+            self._push()
+        else:
+            self._acknowledge(len(data))
+
+    @property
+    def size(self) -> int:
+        """How many bytes wait for room."""
+        return sum(map(len, self._held))
+
+    def type(self, line: bytes) -> None:
+        """A line of a terminal, which loses it if too much waits; b"": the end."""
+        if self.size + len(line) <= TYPED_MAX:
+            self.put(line)
+
+    def close(self) -> None:
+        """No process reads any more."""
+        if not self.closed:
+            self.closed = True
+            self._end.close()
+        self._acknowledge(self.size)
+        self._held.clear()
+
+    def _push(self) -> None:
+        self._waits = False
+        while self._held and not self.closed:
+            data = self._held[0]
+            if not data:
+                self.close()
+                return
+            try:
+                taken = self._end.write(data)
+            except BrokenPipe:
+                self.close()
+                return
+            self._acknowledge(taken)
+            if taken == len(data):
+                self._held.popleft()
+                continue
+            self._held[0] = data[taken:]
+            if not self._waits:
+                self._waits = True
+                self._end.writable.watch(self._push)
+            return
+
+
+class Command:
+    """A process that a client has started."""
+
+    def __init__(self, agent: NodeAgent, request: StreamRequest, peer: Peer) -> None:
+        self._peer, self._words = peer, request.command
+        worker, container = find_running(agent, request)
+        self._open_ends = 0
+        self._input: Input | None = None
+        self._terminal: Terminal | None = None
+        self._process: Process | None = None
+        self._failed = ""
+        ends = self._ends(request)
+        try:
+            self._process = start_process(worker, container, request.command, ends, terminal=request.tty)
+        except CannotStart as error:
+            self._failed = internal_error(f"error executing command in container: {error}").decode()
+            return
+        self._process.ended.watch(self._settle)
+        self._start_typing()
+
+    def _start_typing(self) -> None:
+        if self._terminal is not None:
+            self._terminal.process = self._process
+
+    def _ends(self, request: StreamRequest) -> dict[int, End]:
+        peer, ends = self._peer, dict[int, End]()
+        if request.stdin:
+            ends[0], write = pipe()
+            self._input = Input(_unnoticed if request.tty else peer.acknowledge, write)
+        else:
+            ends[0] = Null()
+        if request.tty:
+            ends[1] = TerminalEnd(peer, self._closed)
+            ends[2] = ends[1].share()
+            self._open_ends = 1
+            if self._input is not None:
+                self._terminal = Terminal(self._input.type, peer)
+            return ends
+        for fd, wanted in ((STDOUT, request.stdout), (STDERR, request.stderr)):
+            if wanted:
+                ends[fd] = ChannelEnd(peer, fd, self._closed)
+                self._open_ends += 1
+            else:
+                ends[fd] = Null()
+        return ends
+
+    def _closed(self) -> None:
+        self._open_ends -= 1
+        self._settle()
+
+    def _settle(self) -> None:
+        """The command is over once its process and all that write to the client have ended."""
+        process = self._process
+        if process is not None and process.ended.ready and not self._open_ends:
+            if self._input is not None:
+                self._input.close()
+            self._peer.end(ERROR, exit_status(self._words, process.ended.code))
+
+    def put(self, channel: int, data: bytes) -> None:
+        """See `Session`."""
+        if channel != STDIN or self._input is None:
+            self._peer.acknowledge(len(data))
+        elif self._terminal is not None and data:
+            self._terminal.type(data)
+            self._peer.acknowledge(len(data))
+        else:
+            self._input.put(data)
+
+    def poll(self) -> None:
+        """See `Session`."""
+        if self._failed:
+            self._peer.end(ERROR, self._failed.encode())
+
+    def stop(self) -> None:
+        """See `Session`."""
+        if self._input is not None:
+            self._input.close()
+
+
+class Attachment:
+    """A client that sees what a container writes from now on."""
+
+    def __init__(self, agent: NodeAgent, request: StreamRequest, peer: Peer) -> None:
+        self._peer = peer
+        _, container = find_running(agent, request)
+        reader = LogReader(container, agent.machine, LogOptions(follow=True, tail=0), clock_of(agent))
+        self._sender = LineSender(agent, reader, peer, single=request.tty)
+
+    def put(self, channel: int, data: bytes) -> None:
+        """See `Session`: the first process of a container has no input."""
+        self._peer.acknowledge(len(data))
+
+    def poll(self) -> None:
+        """See `Session`."""
+        if self._sender.send():
+            self._peer.end(ERROR, SUCCESS)
+
+    def stop(self) -> None:
+        """See `Session`."""
+        self._sender.stop()

@@ -1,0 +1,70 @@
+"""A process in a running container, for a client or a probe.
+
+Turns the words of a command into a process, or into the runtime's error.
+
+Mirrors  containerd pkg/cri/server/container_execsync.go: execInternal (v1.6); runc exec.
+Differs  in a container that had no processes before, a command sees of the variables only those
+         that its spec states as values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+
+from actors.node.pods.worker import Worker
+from actors.node.programs.ends import End
+from actors.node.programs.lookup import NotRunnable
+from actors.node.programs.process import NoProcess, Process
+from actors.node.runtime.containers import Container
+
+_FAILED = (
+    'failed to exec in container: failed to start exec "{ident}": OCI runtime exec failed: exec failed: '
+    'unable to start container process: exec: "{word}": {why}: unknown'
+)
+
+
+class CannotStart(Exception):
+    """The runtime has not started a process; the message is its error."""
+
+
+def start_process(
+    worker: Worker, container: Container, words: tuple[str, ...], ends: Mapping[int, End], *, terminal: bool
+) -> Process:
+    """Start a process in a container.  Raises CannotStart, and closes the ends."""
+    machine, runtime = worker.agent.machine, worker.runtime
+    if runtime is not None and machine.running_program(container) is None:
+        start_idle(worker, container)
+    if runtime is None or machine.running_program(container) is None or not words:
+        for end in ends.values():
+            end.close()
+        raise _failed(container, words, "executable file not found in $PATH")
+    programs = machine.programs_of(runtime, worker.agent.ctx.kernel)
+    try:
+        return programs.execute(container, words, ends, {"TERM": "xterm"} if terminal else None)
+    except NotRunnable as error:
+        why = error.text.lower()
+        if error.text == "not found":
+            missing = f"stat {words[0]}: no such file or directory"
+            why = missing if "/" in words[0] else "executable file not found in $PATH"
+        raise _failed(container, words, why) from None
+    except NoProcess:
+        raise _failed(container, words, "fork: resource temporarily unavailable") from None
+
+
+def _failed(container: Container, words: tuple[str, ...], why: str) -> CannotStart:
+    ident = sha256(f"{container.ident}/{words}".encode()).hexdigest()
+    return CannotStart(_FAILED.format(ident=ident, word=words[0] if words else "", why=why))
+
+
+def start_idle(worker: Worker, container: Container) -> None:
+    """Give a container without processes a first one, which does what its behaviour says."""
+    from actors.node.pods.launch import launch_idle
+    from actors.node.runtime.interpreter import interpreter
+
+    known = worker.agent.machine.interpreter or interpreter()
+    kinds = ("initContainers", "containers", "ephemeralContainers")
+    specs = [one for kind in kinds for one in worker.pod["spec"].get(kind) or ()]
+    spec = next((one for one in specs if one["name"] == container.name), None)
+    if known is not None and spec is not None:
+        launch_idle(worker, spec, container, known)
