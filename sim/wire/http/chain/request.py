@@ -41,28 +41,6 @@ class HttpRequest:
     reply, watch: of the API server
     """
 
-    __slots__ = (
-        "attributes",
-        "audited",
-        "begun_us",
-        "body",
-        "counted",
-        "exchange",
-        "flow",
-        "handled",
-        "options",
-        "path",
-        "repeated",
-        "reply",
-        "resource",
-        "target",
-        "user",
-        "view",
-        "warned",
-        "warnings",
-        "watch",
-    )
-
     path: str
     options: dict[str, str]
     attributes: AccessAttributes
