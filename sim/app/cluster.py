@@ -176,6 +176,7 @@ class Cluster:
         Chronicle(self.kernel, self.scheme, self.storage.store.subscribe, namespaces)
         self.api_servers: dict[str, ApiServer] = {}
         self.nodes: dict[str, Node] = {}
+        self.disks: dict[str, Any] = {}  # the files of persistent volumes, which nodes share
         self.storage_drivers = StorageDrivers(one.driver for one in plan.storage)
         self.faults = Ledger(self, ASPECTS)
         self.stated_metrics = StatedMetrics()
@@ -309,6 +310,7 @@ class Cluster:
     def add_node(self, plan: NodePlan) -> Node:
         """Add a node: its machine, and its agent, which registers it."""
         machine = Machine(self.node_spec(plan))
+        machine.disks = self.disks
         options = self.options.nodes.get(plan.name)
         if options is None:  # added later than the plan
             options = self.options.nodes[plan.name] = node_agent_options(plan, self.names)

@@ -67,6 +67,11 @@ def start_container(
         return _not_created(worker, name, "CreateContainerConfigError", problem)
     if problem := missing_profile(agent.spec.profile, pod, spec, agent.names.annotation_apparmor_prefix):
         return _not_created(worker, name, "CreateContainerError", problem)
+    if interpreter is not None:
+        from actors.node.pods.launch import programs_of
+        from actors.node.pods.volume_content import fill
+
+        yield from fill(worker, programs_of(worker), agent.ctx.wall_us())
     if not (yield from call(worker, agent.spec.profile.start_us)):
         return _not_created(worker, name, "CreateContainerError", LATE)
     profile, kernel = agent.spec.profile, agent.ctx.kernel

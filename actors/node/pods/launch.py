@@ -12,12 +12,15 @@ Mirrors  pkg/kubelet/kubelet_pods.go: GenerateRunContainerOptions, makeMounts;
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from actors.node.pods.ports import PodWorker
+from actors.node.pods.volume_content import mounts_of
 from actors.node.programs.files.errors import FileError
-from actors.node.programs.files.inodes import OUTSIDE, File, Filesystem
-from actors.node.programs.files.tree import Mount, Tree
+from actors.node.programs.files.inodes import File, Filesystem
+from actors.node.programs.files.layout import make_folders
+from actors.node.programs.files.tree import Mount
 from actors.node.programs.lookup import PATH, NotRunnable, program
 from actors.node.programs.process import NoProcess, Process, Signal
 from actors.node.programs.surroundings import NodeFacts, Surroundings
@@ -25,7 +28,7 @@ from actors.node.programs.waits import Main, Wait
 from actors.node.runtime.containers import Container
 from actors.node.runtime.identities import identity_of
 from actors.node.runtime.interpreter import Interpreter
-from actors.node.runtime.pod_programs import POD_MESSAGE_BYTES_MAX, Launch, reason_of
+from actors.node.runtime.pod_programs import POD_MESSAGE_BYTES_MAX, Launch, PodPrograms, reason_of
 from actors.node.runtime.programs import words_of
 from actors.node.sources.environment import expanded_words
 from actors.node.sources.host_files import hosts_file, kernel_name
@@ -41,14 +44,19 @@ NOT_STARTED = (
 START_ERROR_CODE = 128
 
 
+def programs_of(worker: PodWorker) -> PodPrograms:
+    """The processes of a pod."""
+    assert worker.runtime is not None
+    return worker.agent.machine.programs_of(worker.runtime, worker.agent.ctx.kernel)
+
+
 def launch(
     worker: PodWorker, spec: Obj, container: Container, variables: Mapping[str, str], interpreter: Interpreter
 ) -> None:
     """Start the first process of a container that has just been started."""
     agent = worker.agent
-    made = _launch(worker, spec, variables, interpreter)
-    assert worker.runtime is not None
-    programs = agent.machine.programs_of(worker.runtime, agent.ctx.kernel)
+    programs = programs_of(worker)
+    made = _launch(worker, spec, container, variables, interpreter)
     try:
         programs.start(container, made)
     except NotRunnable as error:
@@ -66,7 +74,7 @@ def launch_idle(worker: PodWorker, spec: Obj, container: Container, interpreter:
     It ends as the container's behaviour says: some time after SIGTERM, or only by SIGKILL.
     """
     variables = {one["name"]: one["value"] for one in spec.get("env") or () if "value" in one}
-    made, behaviour = _launch(worker, spec, variables, interpreter), container.behaviour
+    made, behaviour = _launch(worker, spec, container, variables, interpreter), container.behaviour
 
     def idle(process: Process) -> Main:
         process.caught.add(Signal.TERM)
@@ -81,12 +89,12 @@ def launch_idle(worker: PodWorker, spec: Obj, container: Container, interpreter:
     def find(process: Process, words: tuple[str, ...]) -> Callable[[Process], Main]:
         return idle if words is made.words else program(process, words)
 
-    assert worker.runtime is not None
-    agent = worker.agent
-    agent.machine.programs_of(worker.runtime, agent.ctx.kernel).start(container, replace(made, find=find))
+    programs_of(worker).start(container, replace(made, find=find))
 
 
-def _launch(worker: PodWorker, spec: Obj, variables: Mapping[str, str], interpreter: Interpreter) -> Launch:
+def _launch(
+    worker: PodWorker, spec: Obj, container: Container, variables: Mapping[str, str], interpreter: Interpreter
+) -> Launch:
     agent, pod = worker.agent, worker.pod
     pod_spec, meta, options = pod["spec"], pod["metadata"], agent.options
     security = spec.get("securityContext") or {}
@@ -99,11 +107,17 @@ def _launch(worker: PodWorker, spec: Obj, variables: Mapping[str, str], interpre
 
     message = _file(Filesystem("ext4"), 0o666, b"", wall_us())
     message_path = spec.get("terminationMessagePath") or MESSAGE_PATH
-    mounts = [*_own_files(worker, spec, wall_us()), Mount(message_path, message)]
+    mounts = [
+        *_own_files(worker, spec, wall_us()), Mount(message_path, message),
+        *mounts_of(worker, spec, programs_of(worker), variables, wall_us()),
+    ]  # fmt: skip
     read_only = bool(security.get("readOnlyRootFilesystem"))
-    files = interpreter.tree(spec.get("image") or "", mounts, wall_us, read_only=read_only)
+    files = interpreter.tree(
+        spec.get("image") or "", mounts, wall_us, name=container.ident, read_only=read_only
+    )
     cwd = spec.get("workingDir") or "/"
-    _make_folder(files, cwd)
+    with suppress(FileError):
+        make_folders(files, cwd)
     limits, capacity = (spec.get("resources") or {}).get("limits") or {}, agent.spec.capacity
     surroundings = Surroundings(
         spec["name"], spec.get("image") or "", meta["name"], meta.get("namespace", "default"), hostname, files,
@@ -158,15 +172,3 @@ def _file(filesystem: Filesystem, mode: int, data: bytes, now_us: int) -> File:
     made.links = 1
     made.write(0, data, now_us)
     return made
-
-
-def _make_folder(files: Tree, path: str) -> None:
-    """Make a working directory that the image does not have, as the runtime does."""
-    made = ""
-    for name in path.strip("/").split("/"):
-        made += f"/{name}"
-        try:
-            if name and not files.exists(made, OUTSIDE):
-                files.mkdir(made, OUTSIDE, 0o755)
-        except FileError:
-            return

@@ -54,26 +54,18 @@ class Interpreter:
         return program_of(words) in self.programs and not _is_plain(words) and not reads_input(words)
 
     def tree(
-        self, image: str, mounts: Iterable[Mount], wall_us: Callable[[], int], *, read_only: bool
+        self, image: str, mounts: Iterable[Mount], wall_us: Callable[[], int], *, name: str, read_only: bool
     ) -> Tree:
-        """The files of a new container of an image."""
-        from actors.node.programs.files.inodes import OUTSIDE, Filesystem, Program
-        from actors.node.programs.files.tree import Tree, Volume
+        """The files of a new container of an image.  name: other than that of every other container"""
+        from actors.node.programs.files.layout import image_layer
+        from actors.node.programs.files.special import system_mounts
+        from actors.node.programs.files.tree import Tree
 
-        layer = Volume(Filesystem("overlay", source="overlay"), 0o755, wall_us())
         busybox = bool((image_entry(image) or {}).get("busybox"))
-        view = Tree(layer, (), wall_us)
-        for path in FOLDERS:
-            made = ""
-            for name in path.strip("/").split("/"):
-                made += f"/{name}"
-                if not view.exists(made, OUTSIDE):
-                    view.mkdir(made, OUTSIDE, 0o755)
-        view.mkdir("/tmp", OUTSIDE, 0o1777)
-        folder: Any = view.lookup("/bin", OUTSIDE)
-        for name in sorted(self.programs):
-            folder.add(name, Program(layer.filesystem, name, wall_us()), wall_us())
-        return Tree(layer, mounts, wall_us, read_only=read_only, busybox=busybox, programs=self.programs)
+        system = "debian" if not busybox else "alpine" if "alpine" in image else "busybox"
+        layer = image_layer(sorted(self.programs), wall_us(), system=system, busybox=busybox)
+        every = [*system_mounts(name, wall_us()), *mounts]
+        return Tree(layer, every, wall_us, read_only=read_only, busybox=busybox, programs=self.programs)
 
 
 def _is_plain(words: Sequence[str]) -> bool:

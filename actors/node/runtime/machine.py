@@ -81,13 +81,15 @@ class HostFiles:
     """What volumes have changed on the disks of a machine.
 
     paths: path -> what a hostPath volume has made there
+    volumes: path -> the files of a hostPath volume, of pods with programs only
     grouped: volumes with files that have had their group changed
     """
 
-    __slots__ = ("grouped", "paths")
+    __slots__ = ("grouped", "paths", "volumes")
 
     def __init__(self) -> None:
         self.paths: dict[str, str] = {}
+        self.volumes: dict[str, Any] = {}
         self.grouped: dict[str, None] = {}
 
 
@@ -116,6 +118,7 @@ class Machine:
     outside: resource -> its use from outside of the pods
     mounts: unique name of a volume -> for which pods it is mounted
     host_files: what volumes have changed on its disks
+    disks: uid of a persistent volume -> its files, which all machines of the cluster share
     interpreter: runs programs of containers in place of the known ones, in tests
     agent: the running NodeAgent, for the log endpoint and for faults
     """
@@ -140,6 +143,7 @@ class Machine:
         self.outside: dict[str, Ramp | Most] = {}
         self.mounts: dict[str, Device] = {}
         self.host_files = HostFiles()
+        self.disks: dict[str, Any] = {}
         self.interpreter: Interpreter | None = None
         self.agent: Any = None
         self.changed: Callable[[PodRuntime | None], None] = _no_listener
@@ -389,7 +393,8 @@ class Machine:
             pod.ready = False
             for container in pod.running(now_us):
                 container.end(now_us, LOST_CODE, "Unknown")
-        self._end_programs(tuple(self.programs))
+        for programs in self.programs.values():
+            programs.lose_power()
 
     def _end_programs(self, uids: Sequence[str]) -> None:
         if uids:
@@ -400,7 +405,7 @@ class Machine:
 
     def erase(self) -> None:
         """Lose the disk: what is powered on next is another machine of the same name."""
-        self.host_files.paths = {}
+        self.host_files.paths, self.host_files.volumes = {}, {}
         self.pods = {}
         self.images = dict(self.spec.profile.images)
         self.missing = ()

@@ -34,6 +34,7 @@ from sim.kernel.kernel import Kernel
 from sim.kernel.timer import Timer
 
 if TYPE_CHECKING:
+    from actors.node.programs.files.tree import Volume
     from actors.node.runtime.machine import Machine
 
 Program = Callable[[Process], Main]
@@ -99,15 +100,28 @@ class PodPrograms:
 
     table: all of them
     held: id of a container's instance -> what runs in it
+    volumes: name -> the pod's volume
     _ended: what to call because processes have ended during the present run
     """
 
-    __slots__ = ("_ended", "_kernel", "_machine", "_runs", "_stirred", "_timer", "held", "pod", "table")
+    __slots__ = (
+        "_ended",
+        "_kernel",
+        "_machine",
+        "_runs",
+        "_stirred",
+        "_timer",
+        "held",
+        "pod",
+        "table",
+        "volumes",
+    )
 
     def __init__(self, machine: Machine, kernel: Kernel, pod: PodRuntime) -> None:
         self.pod = pod
         self.table = Table(self._stir, kernel.now_us)
         self.held: dict[str, Running] = {}
+        self.volumes: dict[str, Volume] = {}
         self._machine = machine
         self._kernel = kernel
         self._timer: Timer | None = None
@@ -249,11 +263,16 @@ class PodPrograms:
                 self._due(container)
 
     def kill_all(self) -> None:
-        """End everything: the machine has lost its power, or the pod is removed."""
+        """End everything."""
         for running in tuple(self.held.values()):
             self.table.kill(running.launch.surroundings)
         if self._timer is not None:
             self._timer.cancel()
+
+    def lose_power(self) -> None:
+        """End everything; what is on a disk stays."""
+        self.kill_all()
+        self.volumes = {name: one for name, one in self.volumes.items() if one.filesystem.kind != "tmpfs"}
 
     def _due(self, container: Container) -> None:
         running = self.held.get(container.ident)

@@ -216,13 +216,13 @@ class References:
         if runs or expands_paths(container):
             services = (yield from self._services.variables(worker)) if runs else {}
             allocatable = (self._agent.node.get("status") or {}).get("allocatable") or {}
-            facts = Facts(self._addresses(worker), allocatable, services)
+            facts = Facts(self.addresses(worker), allocatable, services)
             variables = environment(worker.pod, container, objects, facts)
             if problem := path_problem(container, variables):
                 return problem, variables
         return root_problem(worker.pod, container), variables
 
-    def _addresses(self, worker: NodePod) -> Mapping[str, str]:
+    def addresses(self, worker: NodePod) -> Mapping[str, str]:
         """The addresses of a pod and of the node, by the paths of their fields."""
         runtime, host_ips = self._agent.machine.pods.get(worker.uid), self._agent.host_ips
         ip = runtime.ip if runtime is not None else ""

@@ -231,6 +231,11 @@ class VolumeManager:
         self._agent.event(worker.pod, "Warning", "FailedMount", text)
         return text
 
+    def target(self, uid: str, name: str) -> Target | None:
+        """What is mounted for a managed volume of a pod, if that is known."""
+        pod = self._pods.get(uid)
+        return next((one.target for one in pod.volumes if one.name == name), None) if pod else None
+
     def unmount(self, worker: NodePod) -> Generator[int, None, str]:
         """Unmount the volumes of a pod that has ended, and wait for it.  Returns the error, or ""."""
         pod = self._pods.get(worker.uid)

@@ -48,6 +48,9 @@ def steps(process: Process) -> Main:
                 if not process.container.files.exists(path, process):
                     yield from send(process.ends[2], f"no {path}\n".encode())
                     return 1
+            case ":mode", path:
+                inode = process.container.files.lookup(path, process)
+                yield from send(process.ends[1], f"{inode.mode:o} {inode.gid}\n".encode())
             case ":file", path:
                 yield from send(process.ends[1], process.container.files.read(path, process))
             case ":variable", name:
@@ -146,7 +149,7 @@ async def test_programs_continue_without_an_agent_and_end_with_the_power() -> No
         (log,) = node.machine.outputs.values()
         assert [line.data for line in log.lines] == [b"one\n", b"two\n"]
         node.power_loss()
-        assert not node.machine.programs
+        assert not any(one.table.processes for one in node.machine.programs.values())
         await kernel.run_until(began_us + 200 * SECOND)
         assert len(log.lines) == 2
         node.power_on()
@@ -340,3 +343,76 @@ async def test_a_poststart_hook_that_fails_ends_its_container_with_its_output() 
         container = pod.containers[0]
         assert container.exit_us is not None
         assert (container.exit_us - container.started_us) // SECOND == 2
+
+
+async def test_programs_read_volumes_of_objects_and_see_their_changes_at_a_later_sync() -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        settings = {"metadata": {"name": "settings", "namespace": "default"}, "data": {"key": "old\n"}}
+        api.put("configmaps", settings)
+        api.put(
+            "secrets", {"metadata": {"name": "keys", "namespace": "default"}, "data": {"k": "c2VjcmV0Cg=="}}
+        )
+        words = (
+            ":file=/etc/settings/key",
+            ":file=/keys/k",
+            ":mode=/keys/k",
+            ":wait=110",
+            ":file=/etc/settings/key",
+            ":wait=99",
+        )
+        spec = running(*words)
+        spec["volumes"] = [
+            {"name": "s", "configMap": {"name": "settings"}},
+            {"name": "k", "secret": {"secretName": "keys", "defaultMode": 0o400}},
+        ]
+        spec["containers"][0]["volumeMounts"] = [
+            {"name": "s", "mountPath": "/etc/settings"}, {"name": "k", "mountPath": "/keys"},
+        ]  # fmt: skip
+        spec["securityContext"] = {"fsGroup": 2000}
+        api.bind("web", spec)
+        await kernel.run_until(30 * SECOND)
+        assert log_of(node) == "old\nsecret\n440 2000\n"
+        api.put("configmaps", {**settings, "data": {"key": "new\n"}})
+        await kernel.run_until(150 * SECOND)
+        assert log_of(node) == "old\nsecret\n440 2000\nnew\n"
+
+
+async def test_an_emptydir_is_shared_by_containers_outlives_them_and_ends_with_its_pod() -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        spec = running(":wait=1", ":needs=/data/x", ":wait=5", ":exit=1", restartPolicy="OnFailure")
+        other = {"name": "d", "image": "busybox", "command": ["steps", ":make=/shared/x"]}
+        spec["containers"].append(other)
+        spec["volumes"] = [{"name": "v", "emptyDir": {}}]
+        spec["containers"][0]["volumeMounts"] = [{"name": "v", "mountPath": "/data", "readOnly": True}]
+        other["volumeMounts"] = [{"name": "v", "mountPath": "/shared"}]
+        api.bind("web", spec)
+        await kernel.run_until(60 * SECOND)
+        (pod,) = node.machine.pods.values()
+        newest = pod.newest("c")
+        assert newest is not None and newest.attempt > 0 and newest.exit_us is not None
+        assert (newest.exit_us - newest.started_us) // SECOND == 6  # it has found the file
+        api.delete("web", 1)
+        await kernel.run_until(100 * SECOND)
+        api.bind("web", running(":needs=/data/x"))
+        await kernel.run_until(130 * SECOND)
+        assert state(api)["terminated"]["exitCode"] == 1
+
+
+async def test_a_hostpath_outlives_its_pod_and_a_subpath_shows_a_part() -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        for name, word, part in (
+            ("first", ":make=/data/x", "a"),
+            ("second", ":needs=/data/x", "a"),
+            ("third", ":needs=/data/x", "b"),
+        ):
+            spec = running(word)
+            spec["volumes"] = [{"name": "v", "hostPath": {"path": "/srv/data"}}]
+            mount = {"name": "v", "mountPath": "/data", "subPathExpr": "$(PART)"}
+            spec["containers"][0] |= {"volumeMounts": [mount], "env": [{"name": "PART", "value": part}]}
+            api.bind(name, spec)
+            await kernel.run_until(kernel.now_us + 30 * SECOND)
+        codes = [state(api, name)["terminated"]["exitCode"] for name in ("first", "second", "third")]
+        assert codes == [0, 0, 1]
