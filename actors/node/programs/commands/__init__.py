@@ -8,12 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from actors.node.programs.commands import attributes, changing, conditions, listing, reading, sorting, texts
+from actors.node.programs.commands import (
+    attributes,
+    changing,
+    conditions,
+    listing,
+    reading,
+    running,
+    sorting,
+    system,
+    texts,
+)
 from actors.node.programs.commands.tool import command
 from actors.node.programs.process import Process
 from actors.node.programs.waits import Main
 
-_FAMILIES = (attributes, changing, conditions, listing, reading, sorting, texts)
+_FAMILIES = (attributes, changing, conditions, listing, reading, running, sorting, system, texts)
 
 COMMANDS: Mapping[str, Callable[[Process], Main]] = {
     name: command(run) for family in _FAMILIES for name, run in sorted(family.COMMANDS.items())

@@ -26,7 +26,7 @@ from actors.node.programs.waits import PAUSE, Main, Wait
 from sim.patterns import pattern
 from sim.units import SECOND
 
-DEPTH_MAX = 1000  # of directories in each other that commands enter
+DEPTH_MAX = 200  # of directories in each other that commands enter
 _LS = {
     "all": "a", "almost-all": "A", "recursive": "R", "reverse": "r", "human-readable": "h", "directory": "d",
     "dereference": "L", "inode": "i", "numeric-uid-gid": "n", "classify": "F", "size": "s", "color": "@",

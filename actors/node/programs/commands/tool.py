@@ -270,8 +270,10 @@ class Tool:
         """Report that a program cannot be run."""
         text = TEXTS["ENOENT"] if reason.text == "not found" else reason.text
         what = f"can't execute '{name}'" if self.busybox else f"failed to run command '{name}'"
-        if not self.busybox and self.name in ("env", "xargs"):
-            what = f"'{name}'" if self.name == "env" else name
+        if self.name == "xargs":
+            what = name
+        elif self.name == "env" and not self.busybox:
+            what = f"'{name}'"
         yield from self.complain(f"{what}: {text}", reason.code)
 
 

@@ -1,0 +1,146 @@
+"""Commands wait in virtual time, and hostile ones stay within their limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.node.programs.commands.tool import LINE_MAX
+from actors.node.programs.files.inodes import HELD_MAX, OUTSIDE, Directory
+from actors.node.programs.files.special import system_mounts
+from actors.node.programs.files.tree import Tree, Volume
+from actors.node.programs.process import Identity, Signal
+from sim.units import MS, SECOND
+from tests.unit.actors.node.programs.commands.laboratory import MADE_US, Laboratory
+
+
+def with_devices(laboratory: Laboratory) -> Laboratory:
+    """The same container with /dev and /proc."""
+    files = laboratory.files
+    root = Volume(files.root.inode.filesystem, root=files.root.inode)
+    laboratory.surroundings.files = Tree(
+        root, system_mounts("c", MADE_US), files.wall_us, busybox=files.busybox, programs=files.programs
+    )
+    return laboratory
+
+
+@pytest.mark.parametrize(("words", "took_us"), [
+    (["sleep", "1.5"], 1_500 * MS), (["sleep", "2m"], 120 * SECOND), (["sleep", "1", "0.25s"], 1_250 * MS),
+    (["timeout", "3", "sleep", "9"], 3 * SECOND), (["timeout", "9", "sleep", "3"], 3 * SECOND),
+])  # fmt: skip
+def test_waiting_takes_virtual_time(words: list[str], took_us: int) -> None:
+    laboratory = Laboratory()
+    laboratory.run(words)
+    assert laboratory.table.now_us == took_us
+
+
+def test_sleep_infinity_never_ends_and_has_no_timer() -> None:
+    laboratory = Laboratory()
+    process = laboratory.start(["sleep", "infinity"])
+    laboratory.advance(10**15)
+    assert not process.ended.ready
+    assert laboratory.table.next_us is None
+
+
+def test_tail_follows_what_is_appended_without_a_timer() -> None:
+    laboratory = Laboratory()
+    laboratory.start(["tail", "-n", "1", "-f", "/w/a.txt"])
+    laboratory.advance(SECOND)
+    assert bytes(laboratory.printed) == b"four five six\n"
+    assert laboratory.table.next_us is None
+    printed = laboratory.printed
+    end = laboratory.files.open("/w/a.txt", OUTSIDE, 2 | 4)  # type: ignore[arg-type]
+    end.write(b"more\n")
+    laboratory.advance(2 * SECOND)
+    assert bytes(printed) == b"four five six\nmore\n"
+
+
+def test_tail_by_name_follows_a_file_that_replaces_another() -> None:
+    laboratory = Laboratory()
+    laboratory.start(["tail", "-F", "/w/log"])
+    laboratory.advance(SECOND)
+    printed = laboratory.printed
+    laboratory.files.write("/w/log", b"one\n")
+    laboratory.advance(3 * SECOND)
+    laboratory.files.rename("/w/log", "/w/log.1", OUTSIDE)
+    laboratory.files.write("/w/log", b"two\n")
+    laboratory.advance(6 * SECOND)
+    assert bytes(printed) == b"one\ntwo\n"
+
+
+def test_the_clock_of_date_is_the_nodes() -> None:
+    laboratory = Laboratory()
+    laboratory.run(["sleep", "61"])
+    assert laboratory.run(["date", "+%FT%T"])[0] == b"2026-11-28T00:01:01\n"
+
+
+def test_endless_output_rests_and_can_be_killed() -> None:
+    laboratory = Laboratory()
+    process = laboratory.start(["yes"])
+    laboratory.advance(20 * MS)
+    size = len(laboratory.printed)
+    assert 0 < size < 256 << 20
+    laboratory.table.signal(process, Signal.KILL, outside=True)
+    assert process.ended.code == 137
+
+
+def test_endless_output_fills_a_file_up_to_the_limit_and_then_fails() -> None:
+    laboratory = Laboratory(bytes_max=1 << 20)
+    assert laboratory.run(["tee", "/w/out"], b"x" * (1 << 20))[1:] == (
+        b"tee: /w/out: No space left on device\n",
+        1,
+    )
+    assert laboratory.files.lookup("/w/out", OUTSIDE).size < HELD_MAX
+
+
+def test_a_line_without_an_end_is_cut_into_pieces() -> None:
+    laboratory = with_devices(Laboratory())
+    printed, _, code = laboratory.run(["head", "-n", "2", "/dev/zero"])
+    assert (len(printed), code) == (2 * LINE_MAX, 0)
+
+
+def test_a_write_to_a_full_device_fails() -> None:
+    laboratory = with_devices(Laboratory())
+    assert laboratory.run(["cp", "/w/a.txt", "/dev/full"])[1:] == (
+        b"cp: error writing '/dev/full': No space left on device\n", 1,
+    )  # fmt: skip
+
+
+def test_deep_directories_and_loops_of_links_end() -> None:
+    laboratory = Laboratory()
+    folder = laboratory.files.lookup("/w/d", OUTSIDE)
+    for _ in range(600):
+        assert isinstance(folder, Directory)
+        below = Directory(folder.filesystem, 0o755, 0)
+        folder.add("deep", below, 0)
+        folder = below
+    laboratory.files.symlink("loop", "/w/loop", OUTSIDE)
+    for words in (
+        ["find", "/w"],
+        ["find", "-L", "/w"],
+        ["ls", "-R", "/w"],
+        ["du", "/w"],
+        ["cp", "-r", "/w/d", "/w/e"],
+    ):
+        _, _, code = laboratory.run(words)
+        assert code >= 0, words
+    assert laboratory.run(["cat", "/w/loop"])[1] == b"cat: /w/loop: Too many levels of symbolic links\n"
+
+
+def test_a_user_gets_what_permissions_say() -> None:
+    laboratory = Laboratory()
+    laboratory.identity = Identity(1000, 1000)
+    assert laboratory.run(["cat", "/w/n.txt"])[1:] == (b"cat: /w/n.txt: Permission denied\n", 1)
+    assert laboratory.run(["touch", "/w/x"])[1:] == (b"touch: cannot touch '/w/x': Permission denied\n", 1)
+    assert laboratory.run(["chown", "0", "/w/a.txt"])[1:] == (
+        b"chown: changing ownership of '/w/a.txt': Operation not permitted\n", 1,
+    )  # fmt: skip
+    assert laboratory.run(["id"])[0] == b"uid=1000 gid=1000 groups=1000\n"
+
+
+def test_kill_reaches_processes_of_the_container() -> None:
+    laboratory = Laboratory()
+    laboratory.start(["sleep", "9"])  # process 1 takes no signal without a handler
+    sleeper = laboratory.start(["sleep", "9"])
+    laboratory.table.run(0)
+    assert laboratory.run(["kill", str(sleeper.pid)], until_us=0)[2] == 0
+    assert sleeper.ended.code == 143
