@@ -286,7 +286,7 @@ class _Walk:
                 self._note(error)
                 continue
             if key in out:
-                made = _merged(below, out.pop(key), made)
+                made = _merged(below, out.pop(key), made, given)
             if below.type in ("time", "micro-time") and is_no_time(made) and path not in _COMPARED:
                 out[key] = None  # written as null, though it is not absent
                 continue
@@ -467,22 +467,27 @@ def _number_text(value: Json) -> str:
     return value.text if isinstance(value, Fraction) else str(value)
 
 
-def _merged(node: SchemaNode, before: Any, made: Any) -> Any:
+def _merged(node: SchemaNode, before: Any, made: Any, given: Json) -> Any:
     """The value of a field that a text holds twice: Go decodes the second one into the first.
+
+    given: the second one as the text has it, without what Go always writes
 
     Quirk: so structs and maps are merged, and lists item by item.
     """
-    if node.type in ("object", "map") and isinstance(before, dict) and isinstance(made, dict):
+    dicts = isinstance(before, dict) and isinstance(made, dict) and isinstance(given, dict)
+    if node.type in ("object", "map") and dicts:
         if node.type == "map" or not node.properties:
             return {**before, **made}
         merged = {
-            key: _merged(node.properties[key], before[key], value) if key in before else value
+            key: _merged(node.properties[key], before[key], value, given[key]) if key in before else value
             for key, value in made.items()
+            if key in given or key not in before
         }
         return {**before, **merged}
-    if node.type == "array" and node.items is not None and isinstance(before, list):
+    if node.type == "array" and node.items is not None and isinstance(before, list) and made:
         if node.items.type == "object":
-            items = [_merged(node.items, old, new) for old, new in zip(before, made, strict=False)]
+            parts = zip(before, made, given, strict=False)
+            items = [_merged(node.items, old, new, text) for old, new, text in parts]
             return items + made[len(items) :]
     return made
 

@@ -251,6 +251,15 @@ def test_fields_given_twice_are_merged():
     ]
 
 
+@pytest.mark.parametrize(
+    ("second", "containers"),
+    [(b'{"nodeName":"n"}', [{"name": "c"}]), (b'{"containers":[]}', None), (b'{"containers":null}', None)],
+)
+def test_list_of_a_struct_given_twice_is_kept_unless_the_second_has_one(second, containers):
+    decoded = decode(POD, b'{"spec":{"containers":[{"name":"c"}]},"spec":' + second + b"}")
+    assert decoded.obj["spec"]["containers"] == containers
+
+
 def test_quantity_keeps_the_text_of_its_number():
     limits = decode(POD, b'{"spec":{"overhead":{"cpu":1e3,"memory":1.5}}}')
     assert limits.obj["spec"]["overhead"] == {"cpu": "1e3", "memory": "1500m"}
