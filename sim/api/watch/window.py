@@ -20,6 +20,7 @@ from sim.units import SECOND, Revision
 WINDOW_MIN, WINDOW_MAX = 100, 102_400
 FRESH_US = 75 * SECOND
 RUN = 64  # events per piece, below WINDOW_MIN
+PART = 8  # a full piece may hold an event of which its first one cannot be sure
 
 
 def at_us(changes: Sequence[Change], index: int) -> int:
@@ -143,7 +144,7 @@ class Window:
             return
         start = 0
         while start < len(found):
-            for size in (max(RUN, self.capacity // 4), RUN):
+            for size in (max(RUN, self.capacity // 4), RUN, PART):
                 run = found[start : start + size]
                 if self._shift(run):
                     break

@@ -43,6 +43,22 @@ def test_a_window_that_grew_shrinks_when_its_newest_quarter_spans_too_long() -> 
     assert len(window.changes) <= window.capacity
 
 
+def test_a_window_just_long_enough_takes_in_events_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    window, single = Window(0), []
+    add = Window._add
+
+    def counted(self: Window, found: list[Change]) -> None:
+        single.append(len(found))
+        add(self, found)
+
+    monkeypatch.setattr(Window, "_add", counted)
+    every_us = 82 * S // WINDOW_MIN  # the window holds 82 s; 64 events span 52 s, and 8 span 7
+    window.add([change(n + 1, n * every_us) for n in range(WINDOW_MIN)])
+    window.add([change(n + 1, n * every_us) for n in range(WINDOW_MIN, 2 * WINDOW_MIN)])
+    assert window.capacity == WINDOW_MIN
+    assert sum(single) < WINDOW_MIN
+
+
 @given(st.lists(st.tuples(st.integers(0, 90), st.integers(0, 70))))
 def test_a_ring_shows_what_a_list_would(steps: list[tuple[int, int]]) -> None:
     ring, known, rev = Ring(), list[Change](), 0
