@@ -5,7 +5,7 @@ python -m tests.bench.kernel
 
 The goals of BENCHMARKS.md were set by measurements on a machine on which Trio made `SWITCHES_THERE`
 and `SENDS_THERE` a second: what this one makes of these says how much slower or faster everything
-else is here.
+else is here.  `tests.bench.against` compares whole runs with those of an earlier version.
 """
 
 from __future__ import annotations
