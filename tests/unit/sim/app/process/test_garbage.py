@@ -12,7 +12,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sim.app.process.garbage import IDLE_S, collect_when_idle, young_collections
+from sim.app.process.garbage import IDLE_S, OLD_MAX, collect_when_idle, young_collections
 
 
 @pytest.fixture
@@ -27,9 +27,11 @@ class Circle:
         self.itself = self
 
 
-@pytest.mark.parametrize(("works", "freed"), [(repeat(1), True), (count(), False)])
+@pytest.mark.parametrize(
+    ("works", "turns", "freed"), [(repeat(1), 1, True), (repeat(1), OLD_MAX + 1, False), (count(), 1, False)]
+)
 async def test_old_cycles_are_freed_while_no_client_is_served(
-    works: Iterator[int], freed: bool, clock: MockClock
+    works: Iterator[int], turns: int, freed: bool, clock: MockClock
 ) -> None:
     with young_collections():
         async with trio.open_nursery() as nursery:
@@ -37,7 +39,8 @@ async def test_old_cycles_are_freed_while_no_client_is_served(
             await trio.sleep(IDLE_S / 2)
             kept = Circle()
             old = ref(kept)
-            gc.collect(1)  # makes it old
+            for _ in range(turns):
+                gc.collect(1)  # makes it old
             del kept
             await trio.sleep(2 * IDLE_S)
             assert (old() is None) is freed
