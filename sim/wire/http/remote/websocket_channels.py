@@ -52,6 +52,8 @@ class Messages:
                 elif isinstance(event, Ping):
                     self._write(event.response())
                 elif isinstance(event, CloseConnection):
+                    if self._connection.state is ConnectionState.OPEN:  # it is the library's finding
+                        raise RemoteProtocolError(event.reason or "")
                     self.closed = True
                     if self._connection.state is ConnectionState.REMOTE_CLOSING:
                         self._write(event.response())
