@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlencode
@@ -63,9 +64,9 @@ PROGRAMS = Interpreter({"echo": echo, "both": both, "stay": stay, "flood": flood
 
 
 @asynccontextmanager
-async def running() -> AsyncIterator[tuple[Cluster, httpx.AsyncClient]]:
+async def running(context: ssl.SSLContext | None = None) -> AsyncIterator[tuple[Cluster, httpx.AsyncClient]]:
     """A served cluster with pod p, which runs without processes; time is paused."""
-    async with served(nodes=1) as (cluster, client):
+    async with served(nodes=1, context=context) as (cluster, client):
         cluster.kernel.set_rate(float("inf"))
         await cluster.run_until("5s")
         cluster.nodes["node-0"].machine.interpreter = PROGRAMS

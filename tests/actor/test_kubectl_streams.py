@@ -1,0 +1,132 @@
+"""kubectl itself: exec over WebSocket and SPDY, attach, logs that are followed, port-forward.
+
+Where there is no kubectl this is skipped, loudly.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import warnings
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+import trio
+
+from sim.app.cluster import Cluster
+from sim.kernel import NEVER_US
+from sim.wire.authority import Authority
+from sim.wire.tls import server_context
+from tests.actor.test_http import PODS
+from tests.actor.test_http_exec import running
+from tests.actor.test_http_streams import output
+
+KUBECTL = shutil.which("kubectl")
+WAIT_S = 30.0  # real seconds: far above what anything here takes
+LOOK_S = 0.01
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default:there is no kubectl")]
+
+
+class Kubectl:
+    """Runs kubectl against one server, which has TLS: without it no token is sent.
+
+    websockets: False for SPDY
+    """
+
+    def __init__(self, client: httpx.AsyncClient, *, websockets: bool = True) -> None:
+        over = "true" if websockets else "false"
+        self.words = [
+            KUBECTL or "",
+            f"--server={client.base_url}",
+            "--token=root",
+            "--insecure-skip-tls-verify",
+        ]
+        self.environment = {
+            **os.environ, "KUBECONFIG": os.devnull, "KUBECTL_REMOTE_COMMAND_WEBSOCKETS": over,
+            "KUBECTL_PORT_FORWARD_WEBSOCKETS": over,
+        }  # fmt: skip
+
+    async def __call__(self, *words: str, text: bytes = b"") -> tuple[int, bytes, bytes]:
+        """Exit code, output and errors."""
+        with trio.fail_after(WAIT_S):
+            done = await trio.run_process(
+                [*self.words, *words], stdin=text, capture_stdout=True, capture_stderr=True, check=False,
+                env=self.environment,
+            )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+
+@asynccontextmanager
+async def encrypted() -> AsyncIterator[tuple[Cluster, httpx.AsyncClient]]:
+    if KUBECTL is None:
+        warnings.warn("there is no kubectl on this machine: nothing of it is tested", stacklevel=1)
+        pytest.skip("no kubectl")
+    authority = Authority("ca")
+    context = server_context(authority.server(("127.0.0.1",)), authority.pem)
+    async with running(context) as (cluster, client):
+        yield cluster, client
+
+
+@pytest.mark.parametrize("websockets", [True, False])
+async def test_kubectl_runs_commands_with_input_output_and_exit_codes(websockets: bool) -> None:
+    async with encrypted() as (_, client):
+        kubectl = Kubectl(client, websockets=websockets)
+        code, out, errors = await kubectl("exec", "p", "--", "both")
+        assert (code, out) == (3, b"out")
+        assert errors == b"errcommand terminated with exit code 3\n"
+        data = b"line\n" * 100_000
+        assert await kubectl("exec", "-i", "p", "--", "echo", text=data) == (0, data, b"")
+        code, out, errors = await kubectl("exec", "p", "--", "nope")
+        assert (code, out) == (1, b"")
+        assert b"executable file not found in $PATH" in errors
+
+
+async def test_kubectl_follows_a_log_and_an_attachment_up_to_the_end_of_a_container() -> None:
+    async with encrypted() as (cluster, client):
+        kubectl, log, answers = Kubectl(client), output(cluster), dict[str, tuple[int, bytes, bytes]]()
+        agent = cluster.nodes["node-0"].machine.agent
+        log.take("stdout", b"before\n", cluster.kernel.now_us)
+
+        async def ask(*words: str) -> None:
+            answers[words[0]] = await kubectl(*words)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, "logs", "p", "-f")
+            nursery.start_soon(ask, "attach", "p")
+            with trio.fail_after(WAIT_S):
+                while agent.sessions is None or len(agent.sessions.peers) < 2:  # noqa: ASYNC110
+                    await trio.sleep(LOOK_S)
+            log.take("stdout", b"after\n", cluster.kernel.now_us)
+            await client.delete(f"{PODS}/p")
+            cluster.kernel.set_goal(NEVER_US)
+        assert answers["logs"][:2] == (0, b"before\nafter\n")
+        assert answers["attach"][:2] == (0, b"after\n")
+
+
+@pytest.mark.parametrize("websockets", [True, False])
+async def test_kubectl_forwards_a_port_and_shows_a_refused_connection(websockets: bool) -> None:
+    async with encrypted() as (_, client):
+        kubectl = Kubectl(client, websockets=websockets)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": kubectl.environment}
+        process = await trio.lowlevel.open_process([*kubectl.words, "port-forward", "p", ":80"], **pipes)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        first, errors = b"", b""
+        try:
+            with trio.fail_after(WAIT_S):
+                while b"\n" not in first:
+                    first += await process.stdout.receive_some()
+                port = int(first.split(b" -> ")[0].rpartition(b":")[2])
+                async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                    await stream.send_all(b"GET / HTTP/1.0\r\n\r\n")
+                    while b"connection refused" not in errors:
+                        errors += await process.stderr.receive_some()
+        finally:
+            process.kill()
+            await process.wait()
+            for pipe in (process.stdout, process.stderr):
+                await pipe.aclose()
+        assert b"error forwarding port 80 to pod" in errors
