@@ -52,7 +52,7 @@ class Messages:
                 elif isinstance(event, Ping):
                     self._write(event.response())
                 elif isinstance(event, CloseConnection):
-                    if self._connection.state is ConnectionState.OPEN:  # it is the library's finding
+                    if self._connection.state is ConnectionState.OPEN:  # found by the library
                         raise RemoteProtocolError(event.reason or "")
                     self.closed = True
                     if self._connection.state is ConnectionState.REMOTE_CLOSING:
