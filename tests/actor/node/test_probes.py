@@ -370,7 +370,7 @@ async def test_liveness_probe_of_removed_file_restarts_its_container() -> None:
         (first, *_) = [at / SECOND for at, _ in api.events("Started")]
         assert 30 <= failures(api)[0] - first <= 36
         texts = [text for _, text in api.events("Unhealthy")]
-        assert texts[0].endswith("cat: can't open '/run/healthy': No such file or directory")
+        assert texts[0].endswith("cat: can't open '/run/healthy': No such file or directory\n")
         (killed, *_) = [at / SECOND for at, _ in api.events("Killing")]
         assert 40 <= killed - first <= 46
         assert api.pod("web")["status"]["containerStatuses"][0]["restartCount"] == 1
