@@ -56,7 +56,7 @@ class Renewals:
     def each(self, items: NewItems) -> Iterator[NodeRenewal]:
         """Renewals one by one."""
         for piece in items:
-            for item in piece if isinstance(piece, Runs) else (piece,):
+            for item in (piece,) if isinstance(piece, Item) else piece:
                 yield self._renewal_of(item)
 
     def _renewal_of(self, item: Item) -> NodeRenewal:
@@ -67,10 +67,10 @@ class Renewals:
     def observe_all(self, items: NewItems, turns: Turns, examined: dict[str, Health]) -> None:
         """Observe renewals of nodes with a turn that is over, except for examined nodes."""
         for piece in items:
-            if isinstance(piece, Runs):
-                self._observe_runs(piece, turns, examined)
-            else:
+            if isinstance(piece, Item):  # that of `Runs`, a Sequence, is computed in Python
                 self.observe(*self._renewal_of(piece), turns, examined)
+            else:
+                self._observe_runs(piece, turns, examined)
 
     def _observe_runs(self, runs: Runs, turns: Turns, examined: dict[str, Health]) -> None:
         columns = self._columns_for(runs)

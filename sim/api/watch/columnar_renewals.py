@@ -415,7 +415,7 @@ def in_runs(found: Sequence[object]) -> bool:
 
 def runs_of(found: Sequence[Any]) -> Runs | None:
     """The sequence as `Runs`; None if it holds anything but renewals."""
-    if isinstance(found, Runs):
+    if type(found) is Runs:
         return found
     return Runs([*found]) if all_renewals(found) else None
 
