@@ -416,3 +416,28 @@ async def test_a_hostpath_outlives_its_pod_and_a_subpath_shows_a_part() -> None:
             await kernel.run_until(kernel.now_us + 30 * SECOND)
         codes = [state(api, name)["terminated"]["exitCode"] for name in ("first", "second", "third")]
         assert codes == [0, 0, 1]
+
+
+async def test_data_of_a_claim_outlive_the_pod_and_follow_the_volume_to_another_node() -> None:
+    disks: dict[str, Any] = {}
+    claimed = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+    for word, uid, code in (
+        (":make=/data/x", "one", 0),
+        (":needs=/data/x", "one", 0),
+        (":needs=/data/x", "two", 1),
+    ):
+        async with one_node() as (kernel, api, node):
+            node.machine.interpreter, node.machine.disks = INTERPRETER, disks
+            meta = {"name": "c", "namespace": "default", "uid": "uid-c"}
+            bound = {"volumeName": "pv"}
+            api.put("persistentvolumeclaims", {"metadata": meta, "spec": bound, "status": {"phase": "Bound"}})
+            reference = {"uid": "uid-c", "namespace": "default", "name": "c"}
+            disk = {"claimRef": reference, "nfs": {"path": "/"}, "capacity": {"storage": "1Gi"}}
+            api.put("persistentvolumes", {"metadata": {"name": "pv", "uid": uid}, "spec": disk})
+            spec = running(word)
+            spec["volumes"] = [claimed]
+            spec["containers"][0]["volumeMounts"] = [{"name": "v", "mountPath": "/data"}]
+            api.bind("web", spec)
+            await kernel.run_until(60 * SECOND)
+            assert state(api)["terminated"]["exitCode"] == code
+            assert disks[uid].filesystem.bytes_max == 1 << 30
