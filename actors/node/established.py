@@ -15,7 +15,9 @@ from actors.node.heartbeat.node_status import HEALTHY, fixed_status, host_addres
 from actors.node.pods.pod_status import View, generate
 from actors.node.pods.prober import probe_specs
 from actors.node.pods.status_manager import outgoing
+from actors.node.runtime.interpreter import has_programs
 from actors.node.runtime.machine import Machine
+from actors.node.runtime.programs import words_of
 from actors.node.sources.mount_paths import expands_paths
 from actors.node.sources.references import variables_of, volumes_of
 from actors.node.volumes.specs import managed_volumes
@@ -35,15 +37,18 @@ def registered(machine: Machine, options: NodeAgentOptions, names: Names, wall_u
 def is_settled(pod: Obj) -> bool:
     """True if only the pod's containers have to start.
 
-    Pods with init containers, hooks, claims, mounted objects, or probes that decide about readiness
-    take longer.
+    Pods with init containers, hooks, claims, mounted objects, probes that decide about readiness,
+    or programs that are simulated take longer.
     """
     spec = pod["spec"]
     if spec.get("initContainers") or volumes_of(spec) or managed_volumes(spec):
         return False
     if any(kind != "Liveness" for kind, _, _ in probe_specs(spec["containers"])):
         return False
-    return not any(variables_of(c) or "lifecycle" in c or expands_paths(c) for c in spec["containers"])
+    return not any(
+        variables_of(c) or "lifecycle" in c or expands_paths(c) or (words_of(c) and has_programs(c))
+        for c in spec["containers"]
+    )
 
 
 def has_images(machine: Machine, pod: Obj) -> bool:

@@ -72,7 +72,7 @@ def _is_plain(words: Sequence[str]) -> bool:
     """True if a command line has nothing but programs in it that take time and end."""
     line = script_of(words)
     if line is None:
-        return program_of(words) in PLAIN
+        return program_of(words) in PLAIN or list(words[1:]) == ["-f", "/dev/null"]
     try:
         steps = list(steps_of(line))
     except ValueError:
@@ -88,3 +88,9 @@ def interpreter() -> Interpreter | None:
     commands = import_module("actors.node.programs.commands").COMMANDS
     shell = import_module("actors.node.programs.shell").run
     return Interpreter({**commands, **dict.fromkeys(SHELLS, shell)})
+
+
+def has_programs(container: Obj) -> bool:
+    """True if the interpreter runs the programs of a container."""
+    found = interpreter()
+    return found is not None and found.runs(container)

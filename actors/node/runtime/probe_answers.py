@@ -26,8 +26,8 @@ from sim.kernel.pace import NEVER_US
 
 READERS = ("cat", "head", "ls", "stat", "test", "[")
 EMPTY_FOLDERS = ("/tmp/", "/var/run/", "/run/")
-MISSING = {True: "{program}: can't open '{path}': No such file or directory",
-           False: "{program}: {path}: No such file or directory"}  # fmt: skip
+MISSING = {True: "{program}: can't open '{path}': No such file or directory\n",
+           False: "{program}: {path}: No such file or directory\n"}  # fmt: skip
 
 
 class Answer(NamedTuple):
@@ -106,7 +106,8 @@ def _executed(container: Obj, words: Sequence[str]) -> Answer | None:
     known = None if fetches(words) else commanded({"command": list(words)})
     if known is None or "exit_after_us" not in known:
         return None
-    return Answer(((0, not known.get("exit_code")),), known.get("log", ""))
+    log = known.get("log")
+    return Answer(((0, not known.get("exit_code")),), f"{log}\n" if log else "")
 
 
 def _read_path(words: Sequence[str]) -> str | None:

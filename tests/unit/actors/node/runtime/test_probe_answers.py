@@ -50,8 +50,8 @@ def test_file_that_is_written_later_fails_its_probe_until_then() -> None:
 @pytest.mark.parametrize(
     ("image", "text"),
     [
-        ("busybox", "cat: can't open '/run/healthy': No such file or directory"),
-        ("r/a:1", "cat: /run/healthy: No such file or directory"),
+        ("busybox", "cat: can't open '/run/healthy': No such file or directory\n"),
+        ("r/a:1", "cat: /run/healthy: No such file or directory\n"),
     ],
 )
 def test_output_of_missing_file_is_that_of_the_image_tools(image: str, text: str) -> None:
