@@ -6,6 +6,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import urlencode
 
 import httpx
@@ -17,10 +18,12 @@ from actors.node.programs.ends import receive, send
 from actors.node.programs.process import Process, Signal
 from actors.node.programs.waits import Main, Wait
 from actors.node.runtime.interpreter import Interpreter
+from actors.node.server import sessions
 from sim.app.cluster import Cluster
 from sim.wire.accepting import first_of
 from sim.wire.spdy.frames import Frame, Kind, Reader, Writer
 from tests.actor.test_http import PODS, opened, served
+from tests.actor.test_http_streams import output
 
 pytestmark = [pytest.mark.usefixtures("each_front"), pytest.mark.slow]
 V4, V5 = "v4.channel.k8s.io", "v5.channel.k8s.io"
@@ -64,13 +67,18 @@ PROGRAMS = Interpreter({"echo": echo, "both": both, "stay": stay, "flood": flood
 
 
 @asynccontextmanager
-async def running(context: ssl.SSLContext | None = None) -> AsyncIterator[tuple[Cluster, httpx.AsyncClient]]:
-    """A served cluster with pod p, which runs without processes; time is paused."""
+async def running(
+    context: ssl.SSLContext | None = None, **fields: Any
+) -> AsyncIterator[tuple[Cluster, httpx.AsyncClient]]:
+    """A served cluster with pod p, which runs without processes; time is paused.
+
+    fields: of its container
+    """
     async with served(nodes=1, context=context) as (cluster, client):
         cluster.kernel.set_rate(float("inf"))
         await cluster.run_until("5s")
         cluster.nodes["node-0"].machine.interpreter = PROGRAMS
-        spec = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 1}
+        spec = {"containers": [{"name": "c", "image": "i", **fields}], "terminationGracePeriodSeconds": 1}
         await client.post(PODS, json={"metadata": {"name": "p"}, "spec": spec})
         await cluster.run_until("30s")
         yield cluster, client
@@ -277,8 +285,6 @@ async def test_a_connection_to_a_port_on_which_nothing_listens_is_an_error() -> 
 
 
 async def test_an_attached_client_sees_what_a_container_writes_from_now_on() -> None:
-    from tests.actor.test_http_streams import output
-
     async with running() as (cluster, client):
         log = output(cluster)
         log.take("stdout", b"before\n", cluster.kernel.now_us)
@@ -290,3 +296,79 @@ async def test_an_attached_client_sees_what_a_container_writes_from_now_on() -> 
             await client.delete(f"{PODS}/p")
             await cluster.run_until("60s")
             assert await messages(socket) == [b'\x03{"metadata":{},"status":"Success"}']
+
+
+@pytest.mark.parametrize("once", [True, False])
+async def test_an_attached_client_writes_to_the_input_which_ends_with_it_if_so_stated(once: bool) -> None:
+    async with running(command=["echo"], stdin=True, stdinOnce=once) as (cluster, client):
+        wanted = path(sub="attach", stdin=True)
+        for expected in (b"\x01hello", b"\x01again"):
+            async with opened(client, wanted, subprotocols=[V4]) as socket:
+                assert await socket.get_message() == b"\x01"
+                await socket.send_message(b"\x00" + expected[1:])
+                with trio.fail_after(20):
+                    assert await socket.get_message() == expected
+            await cluster.run_until(f"{cluster.kernel.now_us + 2_000_000}us")
+            if once:
+                break
+        assert output(cluster).ended is once
+
+
+async def test_an_ephemeral_container_of_a_running_pod_is_attached_to() -> None:
+    async with running() as (cluster, client):
+        debugger = {"name": "d", "image": "i", "command": ["echo"], "stdin": True, "tty": True}
+        patch = {"spec": {"ephemeralContainers": [debugger]}}
+        headers = {"Content-Type": "application/strategic-merge-patch+json"}
+        made = await client.patch(f"{PODS}/p/ephemeralcontainers", json=patch, headers=headers)
+        assert made.status_code == 200, made.text
+        await cluster.run_until("50s")
+        wanted = f"{path(sub='attach', stdin=True)}&container=d"
+        async with opened(client, wanted, subprotocols=[V4]) as socket:
+            await socket.send_message(b"\x00hi\r\x04")
+            shown = b""
+            with trio.fail_after(20):
+                while not shown.endswith(b"hi\r\nhi\r\n"):
+                    shown += bytes(await socket.get_message())[1:]
+
+
+async def test_streams_of_an_agent_are_bounded_and_idle_ones_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "SESSIONS_MAX", 1)
+    async with running() as (cluster, client), opened(client, path("stay"), subprotocols=[V4]) as socket:
+        assert await socket.get_message() == b"\x01"
+        assert await refused(client, path("stay"), V4) == 429
+        await cluster.run_until("4h1m")
+        assert await messages(socket) == []
+        async with opened(client, path("both"), subprotocols=[V4]) as other:
+            assert len(await messages(other)) == 4
+
+
+async def test_the_end_of_an_agent_or_of_an_api_server_ends_a_command_that_a_client_watches() -> None:
+    for process in ("node-0", "apiserver-0"):
+        async with running() as (cluster, client), opened(client, path("stay"), subprotocols=[V4]) as socket:
+            assert await socket.get_message() == b"\x01"
+            if process == "node-0":
+                cluster.nodes[process].crash_agent()
+            else:
+                cluster.supervisor[process].crash()
+            await cluster.run_until("31s")
+            assert await messages(socket) == []
+
+
+async def test_a_replay_of_a_journal_does_the_same_work_of_commands() -> None:
+    async with running() as (cluster, client):
+        async with opened(client, path("echo", stdin=True), subprotocols=[V5]) as socket:
+            await socket.send_message(b"\x00hello")
+            assert [await socket.get_message() for _ in range(2)] == [b"\x01", b"\x01hello"]
+            await socket.send_message(b"\xff\x00")
+            await messages(socket)
+        journal = list(cluster.kernel.gate.journal)
+        table = cluster.nodes["node-0"].machine.programs
+        [held] = table.values()
+        pids = held.table.processes[0].pid, len(held.table.processes)
+    assert [one.name for one in journal if one.name.startswith("stream")] == ["stream-put", "stream-put"]
+    async with served(nodes=1, replay=journal) as (cluster, _):
+        cluster.kernel.set_rate(float("inf"))
+        cluster.nodes["node-0"].machine.interpreter = PROGRAMS
+        await cluster.run_until("30s")
+        [held] = cluster.nodes["node-0"].machine.programs.values()
+        assert (held.table.processes[0].pid, len(held.table.processes)) == pids

@@ -144,6 +144,9 @@ def _launch(
         surroundings, tuple(words_of({**spec, **command})), whole, cwd, identity, program,
         message=lambda: message.read(0, message.size),
         falls_back=spec.get("terminationMessagePolicy") == "FallbackToLogsOnError",
+        stdin=bool(spec.get("stdin")),
+        once=bool(spec.get("stdinOnce")),
+        terminal=bool(spec.get("tty")),
         message_max=POD_MESSAGE_BYTES_MAX // max(1, count),
     )  # fmt: skip
 

@@ -70,12 +70,16 @@ class Null(End):
 
 
 class Output(End):
-    """Bytes that go to a function: a container's log, a client that looks on."""
+    """Bytes that go to a function: a container's log, a client that looks on.
 
-    __slots__ = ("_take",)
+    terminal: True if programs see a terminal
+    """
 
-    def __init__(self, take: Callable[[bytes], None]) -> None:
+    __slots__ = ("_take", "terminal")
+
+    def __init__(self, take: Callable[[bytes], None], *, terminal: bool = False) -> None:
         super().__init__()
+        self.terminal = terminal
         self._take = take
 
     def write(self, data: bytes) -> int:

@@ -51,7 +51,11 @@ class Interpreter:
     def runs(self, container: Obj) -> bool:
         """True if the container's programs are to be simulated."""
         words = words_of(container)
-        return program_of(words) in self.programs and not _is_plain(words) and not reads_input(words)
+        return (
+            program_of(words) in self.programs
+            and not _is_plain(words)
+            and (bool(container.get("stdin")) or not reads_input(words))
+        )
 
     def tree(
         self, image: str, mounts: Iterable[Mount], wall_us: Callable[[], int], *, name: str, read_only: bool

@@ -18,9 +18,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from actors.node.programs.ends import End, Null, Output
+from actors.node.programs.ends import End, Null, Output, WriteEnd, pipe
 from actors.node.programs.lookup import NotRunnable
 from actors.node.programs.process import Identity, NoProcess, Process, Signal
 from actors.node.programs.surroundings import Surroundings
@@ -57,6 +58,8 @@ class Launch:
     message: reads what the container has written as its termination message
     falls_back: True if an error without a message shows the end of the log
     message_max: how many bytes the pod's status has for the message
+    stdin: True if clients may attach to the input; once: it ends with the first of them
+    terminal: True if the first process has a terminal
     """
 
     surroundings: Surroundings
@@ -68,6 +71,9 @@ class Launch:
     message: Callable[[], bytes] = bytes
     falls_back: bool = False
     message_max: int = POD_MESSAGE_BYTES_MAX
+    stdin: bool = False
+    once: bool = False
+    terminal: bool = False
 
 
 class Outcome(NamedTuple):
@@ -86,13 +92,20 @@ class Outcome(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """A container with processes.  over: called when it has ended"""
+    """A container with processes.
+
+    over: called when it has ended
+    seen: called with each stream and bytes that the first process and its children write to it
+    stdin: where attached clients write; None if there is no input
+    """
 
     container: Container
     launch: Launch
     first: Process
     log: ContainerLog
     over: list[Callable[[], None]] = field(default_factory=list)
+    seen: list[Callable[[str, bytes], None]] = field(default_factory=list)
+    stdin: WriteEnd | None = None
 
 
 class PodPrograms:
@@ -157,8 +170,10 @@ class PodPrograms:
     def start(self, container: Container, launch: Launch) -> None:
         """Start the first process of a container.  Raises `lookup.NotRunnable`."""
         program = launch.find(self._unstarted(launch, launch.words), launch.words)
-        log = ContainerLog()
-        ends: dict[int, End] = {0: Null(), **self._outputs(log)}
+        log, stdin, seen = ContainerLog(), None, list[Callable[[str, bytes], None]]()
+        ends: dict[int, End] = {0: Null(), **self._outputs(log, seen, launch.terminal)}
+        if launch.stdin:
+            ends[0], stdin = pipe()
         until_us = self._kernel.now_us + AT_ONCE_US
 
         def main(process: Process) -> Main:
@@ -170,7 +185,7 @@ class PodPrograms:
         first = self.table.spawn(
             main, launch.surroundings, launch.words, launch.env, launch.cwd, launch.identity, ends=ends
         )
-        running = self.held[container.ident] = Running(container, launch, first, log)
+        running = self.held[container.ident] = Running(container, launch, first, log, seen=seen, stdin=stdin)
         self._machine.keep_output(container, log)
         first.ended.watch(lambda: self._after(lambda: self._first_ended(running)))
         self.planned(container)
@@ -285,12 +300,19 @@ class PodPrograms:
             self.table, 0, launch.surroundings, words, launch.env, launch.cwd, launch.identity, {}, None
         )
 
-    def _outputs(self, log: ContainerLog) -> dict[int, End]:
-        kernel = self._kernel
-        return {
-            1: Output(lambda data: log.take("stdout", data, kernel.now_us)),
-            2: Output(lambda data: log.take("stderr", data, kernel.now_us)),
+    def _outputs(
+        self, log: ContainerLog, seen: list[Callable[[str, bytes], None]], terminal: bool
+    ) -> dict[int, End]:
+        def written(stream: str, data: bytes) -> None:
+            log.take(stream, data, self._kernel.now_us)
+            for call in tuple(seen):
+                call(stream, data)
+
+        ends = {
+            fd: Output(partial(written, stream), terminal=terminal)
+            for fd, stream in ((1, "stdout"), (2, "stdout" if terminal else "stderr"))
         }
+        return dict(ends)
 
     # --- ends -------------------------------------------------------------------------------------
 

@@ -6,7 +6,8 @@ message, a Status.
 Mirrors  pkg/kubelet/server/server.go: getExec, getAttach; pkg/kubelet/kubelet.go: GetExec;
          pkg/kubelet/cri/streaming/remotecommand/{exec,attach}.go (v1.25); containerd
          pkg/cri/streaming (v1.6).
-Differs  a process continues when its client goes, and meets the end of its input.
+Differs  a process continues when its client goes, and meets the end of its input. A client that is
+         attached and does not read loses output, where upstream's container waits for it.
 """
 
 from __future__ import annotations
@@ -79,9 +80,12 @@ def _unnoticed(_: int) -> None:
 class Input:
     """What a client writes to the input of a process, as far as there is no room in its pipe."""
 
-    def __init__(self, acknowledge: Callable[[int], None], end: WriteEnd) -> None:
-        """acknowledge: called with the number of bytes that are taken, or lost"""
-        self._acknowledge, self._end = acknowledge, end
+    def __init__(self, acknowledge: Callable[[int], None], end: WriteEnd, *, closes: bool = True) -> None:
+        """acknowledge: called with the number of bytes that are taken, or lost
+
+        closes: True if the input ends with this client
+        """
+        self._acknowledge, self._end, self._closes = acknowledge, end, closes
         self._held: deque[bytes] = deque()
         self._waits = self.closed = False
 
@@ -107,7 +111,9 @@ class Input:
         """No process reads any more."""
         if not self.closed:
             self.closed = True
-            self._end.close()
+            self._end.writable.unwatch(self._push)
+            if self._closes and self._end.users:
+                self._end.close()
         self._acknowledge(self.size)
         self._held.clear()
 
@@ -214,23 +220,64 @@ class Command:
 
 
 class Attachment:
-    """A client that sees what a container writes from now on."""
+    """A client that sees what a container writes from now on, and writes to its input."""
 
     def __init__(self, agent: NodeAgent, request: StreamRequest, peer: Peer) -> None:
-        self._peer = peer
+        self._peer, self._tty = peer, request.tty
         _, container = find_running(agent, request)
-        reader = LogReader(container, agent.machine, LogOptions(follow=True, tail=0), clock_of(agent))
-        self._sender = LineSender(agent, reader, peer, single=request.tty)
+        self._running = running = agent.machine.running_program(container)
+        self._input: Input | None = None
+        self._terminal: Terminal | None = None
+        self._sender: LineSender | None = None
+        if running is None:
+            options = LogOptions(follow=True, tail=0)
+            reader = LogReader(container, agent.machine, options, clock_of(agent))
+            self._sender = LineSender(agent, reader, peer, single=request.tty)
+            return
+        self._wanted = {"stdout": request.stdout, "stderr": request.stderr}
+        running.seen.append(self._see)
+        running.over.append(self._end)
+        if request.stdin and running.stdin is not None:
+            self._input = Input(
+                _unnoticed if request.tty else peer.acknowledge, running.stdin, closes=running.launch.once
+            )
+            if request.tty:
+                self._terminal = Terminal(self._input.type, peer)
+                self._terminal.process = running.first
+
+    def _see(self, stream: str, data: bytes) -> None:
+        if self._wanted[stream]:
+            shown = data.replace(b"\n", b"\r\n") if self._tty else data
+            self._peer.send(STDERR if stream == "stderr" else STDOUT, shown)
+
+    def _end(self) -> None:
+        self._leave()
+        self._peer.end(ERROR, SUCCESS)
+
+    def _leave(self) -> None:
+        if self._running is not None and self._see in self._running.seen:
+            self._running.seen.remove(self._see)
+            self._running.over.remove(self._end)
 
     def put(self, channel: int, data: bytes) -> None:
-        """See `Session`: the first process of a container has no input."""
-        self._peer.acknowledge(len(data))
+        """See `Session`."""
+        if channel != STDIN or self._input is None:
+            self._peer.acknowledge(len(data))
+        elif self._terminal is not None and data:
+            self._terminal.type(data)
+            self._peer.acknowledge(len(data))
+        else:
+            self._input.put(data)
 
     def poll(self) -> None:
         """See `Session`."""
-        if self._sender.send():
+        if self._sender is not None and self._sender.send():
             self._peer.end(ERROR, SUCCESS)
 
     def stop(self) -> None:
         """See `Session`."""
-        self._sender.stop()
+        self._leave()
+        if self._sender is not None:
+            self._sender.stop()
+        if self._input is not None:
+            self._input.close()

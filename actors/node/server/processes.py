@@ -17,11 +17,7 @@ from actors.node.programs.ends import End
 from actors.node.programs.lookup import NotRunnable
 from actors.node.programs.process import NoProcess, Process
 from actors.node.runtime.containers import Container
-
-_FAILED = (
-    'failed to exec in container: failed to start exec "{ident}": OCI runtime exec failed: exec failed: '
-    'unable to start container process: exec: "{word}": {why}: unknown'
-)
+from actors.node.runtime.pod_programs import NOT_EXECUTED
 
 
 class CannotStart(Exception):
@@ -54,7 +50,7 @@ def start_process(
 
 def _failed(container: Container, words: tuple[str, ...], why: str) -> CannotStart:
     ident = sha256(f"{container.ident}/{words}".encode()).hexdigest()
-    return CannotStart(_FAILED.format(ident=ident, word=words[0] if words else "", why=why))
+    return CannotStart(NOT_EXECUTED.format(number=ident, program=words[0] if words else "", why=why))
 
 
 def start_idle(worker: Worker, container: Container) -> None:
