@@ -21,6 +21,8 @@ from sim.app.agent_streams import AgentStream
 from sim.kernel import Context
 from sim.options.node.agent import NodeAgentOptions
 
+DISABLED = "Debug endpoints are disabled.\n"
+
 
 class AgentCalls:
     """The calls of one API server.
@@ -62,6 +64,8 @@ class AgentCalls:
 
     def stream(self, node: str, request: StreamRequest, address: str) -> Reply:
         """A stream to a container of a node with an agent that listens."""
+        if not self._agents[node].enable_debugging_handlers:
+            return Reply(405, body=DISABLED)
         return self._open(self._nodes[node], request, address)
 
     def _open(self, node: Node, request: StreamRequest, address: str) -> Reply:

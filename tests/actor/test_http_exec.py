@@ -20,6 +20,7 @@ from actors.node.programs.waits import Main, Wait
 from actors.node.runtime.interpreter import Interpreter
 from actors.node.server import sessions
 from sim.app.cluster import Cluster
+from sim.options.node.agent import parse_node_agent
 from sim.wire.accepting import first_of
 from sim.wire.spdy.frames import Frame, Kind, Reader, Writer
 from tests.actor.test_http import PODS, opened, served
@@ -331,6 +332,23 @@ async def test_an_ephemeral_container_of_a_running_pod_is_attached_to() -> None:
                     shown += bytes(await socket.get_message())[1:]
 
 
+@pytest.mark.parametrize(("given", "ends"), [("30m", True), ("2h", False), ("0", False)])
+async def test_an_idle_stream_ends_after_the_time_of_its_option(given: str, ends: bool) -> None:
+    async with running() as (cluster, client), opened(client, path("stay"), subprotocols=[V4]) as socket:
+        assert await socket.get_message() == b"\x01"
+        agent = cluster.nodes["node-0"].machine.agent
+        agent.options = parse_node_agent({"streaming-connection-idle-timeout": given})
+        await cluster.run_until("31m")
+        assert (not agent.sessions.peers) is ends
+
+
+async def test_an_agent_without_debugging_handlers_opens_no_stream() -> None:
+    async with running() as (cluster, client):
+        cluster.options.nodes["node-0"] = parse_node_agent({"enable-debugging-handlers": False})
+        found = await client.post(path("both"), headers={"Connection": "Upgrade", "Upgrade": "SPDY/3.1"})
+        assert (found.status_code, found.text) == (405, "Debug endpoints are disabled.\n")
+
+
 async def test_streams_of_an_agent_are_bounded_and_idle_ones_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "SESSIONS_MAX", 1)
     async with running() as (cluster, client), opened(client, path("stay"), subprotocols=[V4]) as socket:
@@ -342,7 +360,7 @@ async def test_streams_of_an_agent_are_bounded_and_idle_ones_end(monkeypatch: py
             assert len(await messages(other)) == 4
 
 
-async def test_the_end_of_an_agent_or_of_an_api_server_ends_a_command_that_a_client_watches() -> None:
+async def test_the_end_of_an_agent_or_of_an_api_server_ends_a_watched_command() -> None:
     for process in ("node-0", "apiserver-0"):
         async with running() as (cluster, client), opened(client, path("stay"), subprotocols=[V4]) as socket:
             assert await socket.get_message() == b"\x01"

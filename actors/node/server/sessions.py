@@ -4,7 +4,7 @@ Turns the messages of a connection from an API server into a session, and its en
 message.
 
 Holds: a session ends with its client, its container, its pod and its agent, and when no byte has
-passed for `IDLE_US`; an agent has at most `SESSIONS_MAX` at once.
+passed for `streaming-connection-idle-timeout`; an agent has at most `SESSIONS_MAX` at once.
 
 Mirrors  pkg/kubelet/server/server.go: getExec, getAttach, getPortForward (v1.25).
 Differs  upstream does not bound the number of streams.
@@ -18,10 +18,9 @@ from typing import Any, Protocol
 from actors.node.agent import NodeAgent
 from actors.node.server.peer import Peer
 from sim.api.streams import StreamRequest
-from sim.units import HOUR, SECOND
+from sim.units import SECOND
 
 SESSIONS_MAX = 500  # of one agent; each holds up to two windows of bytes
-IDLE_US = 4 * HOUR  # the default of streaming-connection-idle-timeout
 POLL_US = SECOND  # kuberuntime/logs/logs.go: waitLogs looks each second at the container
 
 
@@ -98,7 +97,7 @@ class Sessions:
             if not peer.ended:
                 session.poll()
             peer.idle_us += POLL_US
-            if peer.idle_us >= IDLE_US:
+            if 0 < self._agent.options.streaming_idle_us <= peer.idle_us:
                 peer.end()
                 session.stop()
             if peer.ended:

@@ -298,6 +298,7 @@ class NodeAgentOptions:
     minimum_image_ttl_us: int = option("minimum-image-ttl-duration", duration, "2m0s", check=at_least(0))
     container_log_max_bytes: int = option("container-log-max-size", _size, "10Mi")
     container_log_max_files: int = option("container-log-max-files", integer, 5, check=_log_files)
+    streaming_idle_us: int = option("streaming-connection-idle-timeout", duration, "4h0m0s")
     runtime_request_timeout_us: int = option("runtime-request-timeout", duration, "2m0s", check=more_than(0))
     maximum_dead_containers: int = option("maximum-dead-containers", integer, -1)
     maximum_dead_containers_per_container: int = option("maximum-dead-containers-per-container", integer, 1)
