@@ -8,9 +8,9 @@ called any more.
 
 Mirrors  golang net/dial.go, at go1.19: keep-alive probes, as the dialer of an API server has them.
 Differs  a message has no size: a link has no bandwidth; after a cut everything is sent at once,
-         where TCP waits for its retransmission timer. Over a link without a fault messages take no
-         time, as replies to clients outside take none, so that they get through while time is
-         paused.
+         where TCP waits for its retransmission timer. With `at_once`, over a link without a fault
+         messages take no time, as replies to clients outside take none, so that they get through
+         while time is paused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _End = Callable[[], None]
 class Way:
     """One direction.  take: called with each message at its arrival"""
 
-    def __init__(self, kernel: Kernel, link: Link, take: Callable[[Any], None], lost: _End) -> None:
+    def __init__(
+        self, kernel: Kernel, link: Link, take: Callable[[Any], None], lost: _End, *, at_once: bool = True
+    ) -> None:
+        self._at_once = at_once
         self._kernel = kernel
         self._link = link
         self._take = take
@@ -60,7 +63,7 @@ class Way:
     def _push(self) -> None:
         kernel, link = self._kernel, self._link
         while self._waiting and link.up:
-            delay_us = 0 if link.clear else link.delay_us(link.draw(kernel.now_us))
+            delay_us = 0 if self._at_once and link.clear else link.delay_us(link.draw(kernel.now_us))
             self._last_us = at_us = Virtual(max(self._last_us, kernel.now_us + delay_us))
             kernel.timer_at(at_us, self._arrive, self._waiting.popleft())
 
@@ -87,6 +90,7 @@ class Connection:
 
     to_server, to_client: take the messages at the two sides
     lost: called once when the connection breaks, but not when one side closes it
+    at_once: True if messages take no time over a link without a fault
     """
 
     def __init__(
@@ -97,12 +101,14 @@ class Connection:
         to_server: Callable[[Any], None],
         to_client: Callable[[Any], None],
         lost: _End,
+        *,
+        at_once: bool = True,
     ) -> None:
         self._lost = lost
         self.closed = False
         network = kernel.network
-        self.up = Way(kernel, network.link(client, server), to_server, self.lose)
-        self.down = Way(kernel, network.link(server, client), to_client, self.lose)
+        self.up = Way(kernel, network.link(client, server), to_server, self.lose, at_once=at_once)
+        self.down = Way(kernel, network.link(server, client), to_client, self.lose, at_once=at_once)
 
     def close(self) -> None:
         """End it at both sides at once."""

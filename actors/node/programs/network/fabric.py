@@ -1,0 +1,461 @@
+"""The network between pods: which address leads where, how long packets take, what cuts them.
+
+Turns a connection or a datagram of a program into one at the program that listens, over the links
+of the simulated network between their nodes.
+
+Holds: nothing is read of the cluster before a program connects, sends or asks for a name, and then
+       what the storage holds at that instant, so that a run depends on instants and seeds alone;
+       a pod on the client's node is reached at once.
+
+Mirrors  tcp(7), Linux net/ipv4/tcp_timer.c: a SYN without an answer is sent again after 1, 2, 4 …
+         seconds, six times, and the connection fails after 127 s; net/ipv4/arp.c: an address of a
+         node's range that no pod has is unreachable after 3 s; kube-proxy's session affinity lasts
+         for the timeout after the last connection.
+Differs  all nodes have the rules of a change of a Service at once, without kube-proxy's delay; an
+         address outside of the cluster never answers; a link has no bandwidth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from actors.node.programs.network.dns import Zone
+from actors.node.programs.network.services import Endpoint, Route, route
+from actors.node.programs.network.sockets import (
+    Address,
+    Attempt,
+    Connection,
+    Datagrams,
+    Listener,
+    Message,
+    SocketError,
+)
+from sim.api.types import Obj
+from sim.kernel.connection import Connection as Line
+from sim.units import SECOND
+
+if TYPE_CHECKING:
+    from sim.kernel.kernel import Kernel
+
+SYN_RETRIES = 6  # net.ipv4.tcp_syn_retries
+NO_NEIGHBOUR_US = 3 * SECOND  # three requests of ARP, one a second
+PORTS = range(32768, 61000)  # net.ipv4.ip_local_port_range
+TCP, UDP = "TCP", "UDP"
+ANY = ("", "0.0.0.0", "::")
+LOOPBACK = "127.0.0.1"
+
+
+class Cluster(Protocol):
+    """What the fabric reads of the cluster, as it is at the instant of the call."""
+
+    def services(self) -> Sequence[Obj]:
+        """All Services."""
+        ...
+
+    def service(self, namespace: str, name: str) -> Obj | None:
+        """One Service."""
+        ...
+
+    def slices(self, service: Obj) -> Sequence[Obj]:
+        """The EndpointSlices of a Service."""
+        ...
+
+    def has_namespace(self, name: str) -> bool:
+        """True if the namespace exists."""
+        ...
+
+    def node_of(self, host: str) -> str:
+        """The node on which an address is, of a pod or its own; "" if nobody has the address."""
+        ...
+
+    def is_pod_range(self, host: str) -> bool:
+        """True if an address is one that pods get."""
+        ...
+
+    def node_address(self, node: str) -> str:
+        """The internal address of a node."""
+        ...
+
+    def zone(self, node: str) -> str:
+        """The zone of a node."""
+        ...
+
+    def is_up(self, node: str) -> bool:
+        """True while a node has power."""
+        ...
+
+    def serves_names(self, host: str) -> bool:
+        """True if the cluster's DNS answers at an address."""
+        ...
+
+    def wake(self, host: str, port: int) -> None:
+        """Start the server of a known image that listens there and has not been needed so far."""
+        ...
+
+
+class Fabric:
+    """The network of one cluster.
+
+    domain: of the cluster's names
+    networks: address -> the sockets there
+    """
+
+    __slots__ = ("_affinity", "_cluster", "_draw", "_flows", "_kernel", "domain", "networks")
+
+    def __init__(self, kernel: Kernel, cluster: Cluster, domain: str = "cluster.local") -> None:
+        self._kernel = kernel
+        self._cluster = cluster
+        self._draw = kernel.stream("pod-network")
+        self._affinity: dict[tuple[str, tuple[str, str, str], str], tuple[Endpoint, int]] = {}
+        # (client as seen, endpoint) -> what the client sent from, and where to
+        self._flows: dict[tuple[Address, Address], tuple[Datagrams, Network, Address]] = {}
+        self.domain = domain
+        self.networks: dict[str, Network] = {}
+
+    def network(self, host: str, node: str) -> Network:
+        """The sockets at an address; pods of the host's network share those of their node."""
+        found = self.networks.get(host)
+        if found is None:
+            found = self.networks[host] = Network(host, node, self)
+        return found
+
+    @property
+    def zone(self) -> Zone:
+        """What the cluster's DNS knows."""
+        cluster = self._cluster
+        return Zone(self.domain, cluster.service, cluster.services, cluster.slices, cluster.has_namespace)
+
+    def serves_names(self, host: str) -> bool:
+        """True if the cluster's DNS answers at an address."""
+        return self._cluster.serves_names(host)
+
+    def wake(self, host: str, port: int) -> None:
+        """Start the server that listens there if it has not been needed so far."""
+        self._cluster.wake(host, port)
+
+    # --- virtual addresses ------------------------------------------------------------------------
+
+    def _destination(self, source: Network, target: Address, protocol: str) -> tuple[Address | str, bool]:
+        """Where a packet goes, and if its source is hidden; or the error of the connection."""
+        cluster = self._cluster
+        found = route(
+            cluster.services(),
+            cluster.slices,
+            target.host,
+            target.port,
+            protocol,
+            node=source.node,
+            zone=cluster.zone(source.node),
+            node_address=bool(node := cluster.node_of(target.host))
+            and cluster.node_address(node) == target.host,
+        )
+        if found is None:
+            return target, False
+        if not found.endpoints:
+            return "ETIMEDOUT" if found.dropped else "ECONNREFUSED", False
+        chosen = self._choose(found, source)
+        return Address(chosen.host, chosen.port), found.masked or chosen.host == source.host
+
+    def _choose(self, found: Route, source: Network) -> Endpoint:
+        key, now_us = (source.node, found.name, source.host), self._kernel.now_us
+        if found.affinity_s and (held := self._affinity.get(key)) is not None:
+            endpoint, last_us = held
+            if endpoint in found.endpoints and now_us - last_us < found.affinity_s * SECOND:
+                self._affinity[key] = (endpoint, now_us)
+                return endpoint
+        chosen = found.endpoints[int(self._draw.random() * len(found.endpoints))]
+        if found.affinity_s:
+            self._affinity[key] = (chosen, now_us)
+        return chosen
+
+    # --- connections ------------------------------------------------------------------------------
+
+    def connect(self, source: Network, target: Address) -> Attempt:
+        """Connect from a pod."""
+        attempt = Attempt()
+        goal, masked = self._destination(source, target, TCP)
+        if goal == "ECONNREFUSED":
+            attempt.failed(goal)
+        elif isinstance(goal, str):
+            self._later(_syn_us(SYN_RETRIES + 1), lambda: attempt.failed("ETIMEDOUT"))
+        else:
+            self._try(attempt, source, target, goal, masked, 0)
+        return attempt
+
+    def _try(
+        self, attempt: Attempt, source: Network, target: Address, goal: Address, masked: bool, retry: int
+    ) -> None:
+        if attempt.abandoned:
+            return
+        node = self._cluster.node_of(goal.host)
+        if not node and self._cluster.is_pod_range(goal.host):
+            self._later(NO_NEIGHBOUR_US, lambda: attempt.failed("EHOSTUNREACH"))
+            return
+        delay_us = self._delay_us(source.node, node) if node else None
+        if delay_us is None:
+            self._again(attempt, source, target, goal, masked, retry)
+        elif delay_us or node != source.node:
+            self._later(delay_us, lambda: self._arrive(attempt, source, target, goal, masked, retry))
+        else:
+            self._arrive(attempt, source, target, goal, masked, retry)
+
+    def _again(
+        self, attempt: Attempt, source: Network, target: Address, goal: Address, masked: bool, retry: int
+    ) -> None:
+        wait_us = _syn_us(retry + 1) - _syn_us(retry)
+        if retry >= SYN_RETRIES:
+            self._later(wait_us, lambda: attempt.failed("ETIMEDOUT"))
+        else:
+            self._later(wait_us, lambda: self._try(attempt, source, target, goal, masked, retry + 1))
+
+    def _arrive(
+        self, attempt: Attempt, source: Network, target: Address, goal: Address, masked: bool, retry: int
+    ) -> None:
+        """The SYN has arrived at the node of the goal."""
+        node = self._cluster.node_of(goal.host)
+        back_us = self._delay_us(node, source.node) if node else None
+        if back_us is None or attempt.abandoned:
+            self._again(attempt, source, target, goal, masked, retry)
+            return
+        listener = self._listener(goal)
+        if listener is None:
+            self._answer(back_us, lambda: attempt.failed("ECONNREFUSED"))
+            return
+        client = Address(source.host, source.free_port())
+        seen = Address(self._cluster.node_address(source.node), client.port) if masked else client
+        pair = joined(self._kernel, source.node, node, client, target, goal, seen)
+        if not listener.offer(pair[1]):
+            pair[1].reset()
+            self._again(attempt, source, target, goal, masked, retry)
+            return
+        self._answer(back_us, lambda: attempt.made(pair[0]))
+
+    def _listener(self, goal: Address) -> Listener | None:
+        network = self.networks.get(goal.host)
+        found = network.listener(goal.port) if network is not None else None
+        if found is None:
+            self._cluster.wake(goal.host, goal.port)
+            network = self.networks.get(goal.host)
+            found = network.listener(goal.port) if network is not None else None
+        return found
+
+    # --- datagrams --------------------------------------------------------------------------------
+
+    def send(self, source: Network, socket: Datagrams, target: Address, data: bytes) -> None:
+        """Send a datagram from a pod, or the answer to one."""
+        own = Address(source.host, socket.local.port)
+        flow = self._flows.get((target, own))
+        if flow is not None:
+            asking, network, asked = flow
+            self._carry(source.node, network.node, lambda: asking.take(asked, data))
+            return
+        goal, masked = self._destination(source, target, UDP)
+        if goal == "ECONNREFUSED":
+            socket.refused(target)
+        if isinstance(goal, str):
+            return
+        goal_ = goal
+        seen = Address(self._cluster.node_address(source.node), own.port) if masked else own
+        self._flows[seen, goal] = (socket, source, target)
+        node = self._cluster.node_of(goal.host)
+        self._carry(source.node, node, lambda: self._deliver(source, socket, target, goal_, seen, data))
+
+    def _deliver(
+        self, source: Network, socket: Datagrams, target: Address, goal: Address, seen: Address, data: bytes
+    ) -> None:
+        network = self.networks.get(goal.host)
+        found = network.datagrams(goal.port) if network is not None else None
+        if found is not None:
+            found.take(seen, data)
+        else:
+            node = self._cluster.node_of(goal.host)
+            self._carry(node, source.node, lambda: socket.refused(target))
+
+    def forget(self, socket: Datagrams) -> None:
+        """A socket is closed: nothing is answered to it any more."""
+        self._flows = {key: flow for key, flow in self._flows.items() if flow[0] is not socket}
+
+    def _carry(self, source: str, target: str, call: Callable[[], None]) -> None:
+        """Let a packet arrive, if it does."""
+        delay_us = self._delay_us(source, target)
+        if delay_us is not None:
+            self._answer(delay_us, call)
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def _delay_us(self, source: str, target: str) -> int | None:
+        """How long a packet takes now; None if it does not arrive."""
+        if not target or not self._cluster.is_up(source) or not self._cluster.is_up(target):
+            return None
+        if source == target:
+            return 0
+        link = self._kernel.network.link(source, target)
+        return link.delay_us(link.draw(self._kernel.now_us)) if link.up else None
+
+    def _answer(self, delay_us: int, call: Callable[[], None]) -> None:
+        if delay_us:
+            self._later(delay_us, call)
+        else:
+            call()
+
+    def _later(self, delay_us: int, call: Callable[[], None]) -> None:
+        self._kernel.call_later(delay_us, lambda _: call())
+
+
+def _syn_us(retry: int) -> int:
+    """When a SYN is sent again, after the first."""
+    return ((1 << retry) - 1) * SECOND
+
+
+def joined(
+    kernel: Kernel | None,
+    source: str,
+    node: str,
+    client: Address,
+    target: Address,
+    goal: Address,
+    seen: Address,
+) -> tuple[Connection, Connection]:
+    """Both sides of a new connection.
+
+    target: as the client sees the server; seen: as the server sees the client
+    """
+    ends: list[Connection] = []
+
+    def to_server(message: Message) -> None:
+        ends[1].take(message)
+
+    def to_client(message: Message) -> None:
+        ends[0].take(message)
+
+    def lose() -> None:
+        for end in ends:
+            end.fail("ETIMEDOUT")
+
+    if kernel is None or source == node:
+        ends.append(Connection(client, target, to_server, _nothing))
+        ends.append(Connection(goal, seen, to_client, _nothing))
+        return ends[0], ends[1]
+    line = Line(kernel, source, node, to_server, to_client, lose, at_once=False)
+    ends.append(Connection(client, target, line.up.send, line.close))
+    ends.append(Connection(goal, seen, line.down.send, line.close))
+    return ends[0], ends[1]
+
+
+def _nothing() -> None:
+    pass
+
+
+class Network:
+    """The sockets of a pod.
+
+    host: its address; node: where it runs
+    fabric: what is beyond; None: only the pod itself
+    """
+
+    __slots__ = ("_datagrams", "_listeners", "_next_port", "fabric", "host", "node")
+
+    def __init__(self, host: str = LOOPBACK, node: str = "", fabric: Fabric | None = None) -> None:
+        self.host, self.node, self.fabric = host, node, fabric
+        self._listeners: dict[tuple[int, bool], Listener] = {}
+        self._datagrams: dict[int, Datagrams] = {}
+        self._next_port = PORTS.start
+
+    def is_own(self, host: str) -> bool:
+        """True for an address of the pod itself."""
+        return host in (self.host, "localhost", "::1", *ANY) or host.startswith("127.")
+
+    def free_port(self) -> int:
+        """A port for a client."""
+        for _ in PORTS:
+            port = self._next_port
+            self._next_port = PORTS.start if port + 1 >= PORTS.stop else port + 1
+            if port not in self._datagrams and (port, False) not in self._listeners:
+                return port
+        raise SocketError("EADDRNOTAVAIL")
+
+    # --- connections ------------------------------------------------------------------------------
+
+    def listen(self, port: int, host: str = "") -> Listener:
+        """Accept connections at a port.  Raises SocketError."""
+        if host not in ANY and not self.is_own(host):
+            raise SocketError("EADDRNOTAVAIL")
+        near = host.startswith("127.") or host in ("localhost", "::1")
+        if (port, near) in self._listeners or (port, False) in self._listeners:
+            raise SocketError("EADDRINUSE")
+        port = port or self.free_port()
+        listener = Listener(Address(host or self.host, port), self._left)
+        self._listeners[port, near] = listener
+        return listener
+
+    def listener(self, port: int, *, near: bool = False) -> Listener | None:
+        """What listens at a port.  near: for a client in the pod that uses a loopback address"""
+        return self._listeners.get((port, False)) or (self._listeners.get((port, True)) if near else None)
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The ports at which something listens."""
+        return tuple(sorted({port for port, _ in self._listeners}))
+
+    def connect(self, host: str, port: int) -> Attempt:
+        """Connect to an address."""
+        if not self.is_own(host):
+            if self.fabric is not None:
+                return self.fabric.connect(self, Address(host, port))
+            attempt = Attempt()
+            attempt.failed("EHOSTUNREACH")
+            return attempt
+        attempt, near = Attempt(), host != self.host
+        listener = self.listener(port, near=near)
+        if listener is None and self.fabric is not None:
+            self.fabric.wake(self.host, port)
+            listener = self.listener(port, near=near)
+        if listener is None:
+            attempt.failed("ECONNREFUSED")
+            return attempt
+        own = LOOPBACK if near else self.host
+        client, server = Address(own, self.free_port()), Address(own, port)
+        pair = joined(None, "", "", client, server, server, client)
+        if listener.offer(pair[1]):
+            attempt.made(pair[0])
+        else:
+            attempt.failed("ETIMEDOUT")
+        return attempt
+
+    # --- datagrams --------------------------------------------------------------------------------
+
+    def bind(self, port: int = 0) -> Datagrams:
+        """A socket of datagrams.  Raises SocketError."""
+        port = port or self.free_port()
+        if port in self._datagrams:
+            raise SocketError("EADDRINUSE")
+        made = Datagrams(Address(self.host, port), self._send, self._unbound)
+        self._datagrams[port] = made
+        return made
+
+    def datagrams(self, port: int) -> Datagrams | None:
+        """What receives datagrams at a port."""
+        return self._datagrams.get(port)
+
+    def _send(self, socket: Datagrams, target: Address, data: bytes) -> None:
+        if not self.is_own(target.host):
+            if self.fabric is not None:
+                self.fabric.send(self, socket, target, data)
+            return
+        found = self._datagrams.get(target.port)
+        if found is None:
+            socket.refused(target)
+        else:
+            host = self.host if target.host == self.host else LOOPBACK
+            found.take(Address(host, socket.local.port), data)
+
+    # --- ends -------------------------------------------------------------------------------------
+
+    def _left(self, listener: Listener) -> None:
+        self._listeners = {key: held for key, held in self._listeners.items() if held is not listener}
+
+    def _unbound(self, socket: Datagrams) -> None:
+        self._datagrams.pop(socket.local.port, None)
+        if self.fabric is not None:
+            self.fabric.forget(socket)
