@@ -136,6 +136,7 @@ class Names:
         self.label_metadata_name = f"{d}/metadata.name"
         self.label_service_name = f"{d}/service-name"
         self.label_headless = f"service.{d}/headless"
+        self.label_proxy_name = f"service.{d}/service-proxy-name"
         self.label_managed_by = f"endpointslice.{d}/managed-by"
         self.annotation_topology_hints = f"service.{d}/topology-aware-hints"
         self.label_node_restriction_prefix = f"node-restriction.{d}/"

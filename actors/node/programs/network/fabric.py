@@ -32,6 +32,7 @@ from actors.node.programs.network.sockets import (
     SocketError,
 )
 from sim.api.types import Obj
+from sim.ident import Names
 from sim.kernel.connection import Connection as Line
 from sim.units import SECOND
 
@@ -47,7 +48,9 @@ LOOPBACK = "127.0.0.1"
 
 
 class Cluster(Protocol):
-    """What the fabric reads of the cluster, as it is at the instant of the call."""
+    """What the fabric reads of the cluster at the instant of the call."""
+
+    names: Names
 
     def services(self) -> Sequence[Obj]:
         """All Services."""
@@ -66,7 +69,7 @@ class Cluster(Protocol):
         ...
 
     def node_of(self, host: str) -> str:
-        """The node on which an address is, of a pod or its own; "" if nobody has the address."""
+        """The node on which an address is, of a pod or its own; "" if no host has the address."""
         ...
 
     def is_pod_range(self, host: str) -> bool:
@@ -145,6 +148,7 @@ class Fabric:
             target.host,
             target.port,
             protocol,
+            cluster.names,
             node=source.node,
             zone=cluster.zone(source.node),
             node_address=bool(node := cluster.node_of(target.host))

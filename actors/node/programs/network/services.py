@@ -3,8 +3,7 @@
 Turns Services, their EndpointSlices and a destination into the endpoints among which the node of
 the client chooses, or into a refusal or silence.
 
-Mirrors  pkg/proxy/{endpoints,service,endpointslicecache,topology}.go and pkg/proxy/iptables/proxier.go
-         (v1.25): clusterIPs, external IPs, addresses of load balancers, node ports; without an
+Mirrors  pkg/proxy/{endpoints,service,endpointslicecache,topology}.go and iptables/proxier.go (v1.25): clusterIPs, external IPs, addresses of load balancers, node ports; without an
          endpoint a packet is rejected, with endpoints elsewhere only a local policy drops it; pods
          reach external addresses by the cluster's policy; hints count if all ready endpoints have
          some and one is for the zone.
@@ -18,12 +17,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from sim.api.types import Obj
 from sim.dataclass import dataclass
+from sim.ident import Names
 
 AFFINITY_S = 10800  # v1.DefaultClientIPServiceAffinitySeconds
 LOCAL = "Local"
-HINTS = "service.kubernetes.io/topology-aware-hints"
-PROXY_NAME, HEADLESS = "service.kubernetes.io/service-proxy-name", "service.kubernetes.io/headless"
-SERVICE_NAME = "kubernetes.io/service-name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,7 @@ class Route:
     name: namespace, name and port's name of the Service
     endpoints: among which one is chosen; without any the packet is rejected, or dropped
     dropped: True if nothing answers
-    affinity_s: how long a client keeps its endpoint; 0: each connection chooses anew
+    affinity_s: how long a client keeps its endpoint; 0: each connection chooses again
     masked: True if the endpoint sees the node's address as the client's
     """
 
@@ -63,6 +60,7 @@ def route(
     host: str,
     port: int,
     protocol: str,
+    names: Names,
     *,
     node: str = "",
     zone: str = "",
@@ -74,7 +72,7 @@ def route(
     node_address: True if the destination is the address of a node, which has node ports
     """
     for service in services:
-        if not is_proxied(service):
+        if not is_proxied(service, names):
             continue
         spec = service["spec"]
         internal = host in cluster_ips(service)
@@ -85,12 +83,12 @@ def route(
             by_node_port = node_address and bool(offered.get("nodePort")) and offered["nodePort"] == port
             if not by_node_port and not ((internal or external) and offered["port"] == port):
                 continue
-            return _route(service, offered, slices(service), node, zone, internal=internal)
+            return _route(service, offered, slices(service), names, node, zone, internal=internal)
     return None
 
 
 def _route(
-    service: Obj, offered: Obj, slices: Sequence[Obj], node: str, zone: str, *, internal: bool
+    service: Obj, offered: Obj, slices: Sequence[Obj], names: Names, node: str, zone: str, *, internal: bool
 ) -> Route:
     spec, meta = service["spec"], service["metadata"]
     name = (meta["namespace"], meta["name"], offered.get("name") or "")
@@ -100,16 +98,19 @@ def _route(
     if spec.get("sessionAffinity") == "ClientIP":
         config = (spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}
         affinity_s = int(config.get("timeoutSeconds") or AFFINITY_S)
-    usable = _hinted(service, ready, zone)
+    usable = _hinted(service, ready, zone, names)
     if internal and spec.get("internalTrafficPolicy") == LOCAL:
         usable = tuple(endpoint for endpoint in ready if endpoint.node == node)
     masked = not internal and spec.get("externalTrafficPolicy") != LOCAL
     return Route(name, usable, dropped=bool(ready) and not usable, affinity_s=affinity_s, masked=masked)
 
 
-def _hinted(service: Obj, ready: tuple[Endpoint, ...], zone: str) -> tuple[Endpoint, ...]:
+def _hinted(service: Obj, ready: tuple[Endpoint, ...], zone: str, names: Names) -> tuple[Endpoint, ...]:
     """The endpoints for the client's zone, or all of them."""
-    wanted = (service["metadata"].get("annotations") or {}).get(HINTS) in ("Auto", "auto")
+    wanted = (service["metadata"].get("annotations") or {}).get(names.annotation_topology_hints) in (
+        "Auto",
+        "auto",
+    )
     if not wanted or not zone or not all(endpoint.zones for endpoint in ready):
         return ready
     return tuple(endpoint for endpoint in ready if zone in endpoint.zones) or ready
@@ -141,10 +142,14 @@ def is_ready(endpoint: Obj) -> bool:
     return ready is None or bool(ready)
 
 
-def is_proxied(service: Obj) -> bool:
+def is_proxied(service: Obj, names: Names) -> bool:
     """True if kube-proxy serves a Service (pkg/proxy/util: ShouldSkipService, and its selector)."""
     spec, labels = service["spec"], service["metadata"].get("labels") or {}
-    if spec.get("type") == "ExternalName" or PROXY_NAME in labels or HEADLESS in labels:
+    if (
+        spec.get("type") == "ExternalName"
+        or names.label_proxy_name in labels
+        or names.label_headless in labels
+    ):
         return False
     return (spec.get("clusterIP") or "") not in ("", "None")
 

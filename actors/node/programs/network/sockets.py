@@ -1,7 +1,7 @@
 """Sockets of programs: connections, listeners and datagrams, as ends of descriptors.
 
 Holds: of each direction of a connection at most `WINDOW` bytes are under way or unread; a closed
-socket answers later bytes with a reset; a full queue drops what comes.
+socket answers later bytes with a reset; a full queue drops what arrives.
 
 Mirrors  tcp(7), udp(7), listen(2); Linux net/ipv4: a close with unread bytes resets the connection,
          a refusal shows only at a datagram socket that is connected.
@@ -17,8 +17,8 @@ from actors.node.programs.ends import BrokenPipe, End
 from actors.node.programs.waits import Source
 
 WINDOW = 65536  # bytes, Linux' default of a receive buffer is twice as much
-BACKLOG = 128  # connections that nobody has accepted, net.core.somaxconn was 128 up to Linux 5.4
-DATAGRAMS = 256  # datagrams that nobody has read
+BACKLOG = 128  # connections that are not accepted yet, net.core.somaxconn was 128 up to Linux 5.4
+DATAGRAMS = 256  # datagrams that are not read yet
 DATAGRAM_BYTES_MAX = 65507  # what one UDP datagram over IPv4 holds
 
 # The texts of errors (strerror), by Linux' names.
@@ -183,7 +183,7 @@ class Listener(End):
         return taken
 
     def ended(self) -> None:
-        """Nobody accepts any more."""
+        """It is closed."""
         self._left(self)
         while self._waiting:
             self._waiting.popleft().reset()
@@ -245,13 +245,13 @@ class Datagrams(End):
             self.readable.set()
 
     def refused(self, target: Address) -> None:
-        """Nobody receives what was sent there."""
+        """There is no receiver of what was sent there."""
         if self.peer == target:
             self.error = "ECONNREFUSED"
             self.readable.set()
 
     def ended(self) -> None:
-        """Nobody reads any more."""
+        """It is closed."""
         self._left(self)
 
 
@@ -278,7 +278,7 @@ class Attempt(Source):
         self.set()
 
     def abandon(self) -> None:
-        """Nobody waits for it any more."""
+        """The program does not wait for it any more."""
         self.abandoned = True
         if self.connection is not None:
             self.connection.close()

@@ -19,7 +19,7 @@ Steps = Generator[Wait, None, None]
 
 
 def echo(process: Process) -> Main:
-    """A server at port 8080 that says who it is and repeats what it reads."""
+    """A server at port 8080 that names itself and repeats what it reads."""
 
     def serve(connection: Connection) -> Steps:
         yield from send(connection, f"{process.container.hostname} {connection.peer.host} ".encode())

@@ -8,7 +8,7 @@ import pytest
 
 from actors.node.programs.network.services import Route, route
 from sim.api.types import Obj
-from tests.unit.actors.node.programs.network.town import endpoint, service, slice_of
+from tests.unit.actors.node.programs.network.town import Town, endpoint, service, slice_of
 
 TWO = slice_of(
     endpoint("10.244.0.2", nodeName="n1", hints={"forZones": [{"name": "a"}]}),
@@ -18,7 +18,9 @@ TWO = slice_of(
 
 
 def go(one: Obj, host: str = "10.96.0.80", port: int = 80, *slices: Obj, **where: Any) -> Route | None:
-    return route([one], lambda _: slices or [TWO], host, port, where.pop("protocol", "TCP"), **where)
+    return route(
+        [one], lambda _: slices or [TWO], host, port, where.pop("protocol", "TCP"), Town.names, **where
+    )
 
 
 def hosts(found: Route | None) -> list[str]:
@@ -38,7 +40,7 @@ def test_other_ports_protocols_and_addresses_are_not_virtual() -> None:
     assert go(service("web"), protocol="UDP") is None
     assert go(service("web"), "10.96.0.81") is None
     assert go(service("web", "None"), "None") is None
-    assert go(service("web", labels={"service.kubernetes.io/service-proxy-name": "x"})) is None
+    assert go(service("web", labels={Town.names.label_proxy_name: "x"})) is None
 
 
 def test_without_an_endpoint_a_packet_is_rejected_and_with_far_ones_only_dropped() -> None:
@@ -55,7 +57,7 @@ def test_without_an_endpoint_a_packet_is_rejected_and_with_far_ones_only_dropped
     ("", "a", ["10.244.0.2", "10.244.1.2"]), ("auto", "", ["10.244.0.2", "10.244.1.2"]),
 ])  # fmt: skip
 def test_hints_count_if_the_service_asks_for_them(annotation: str, zone: str, wanted: list[str]) -> None:
-    one = service("web", annotations={"service.kubernetes.io/topology-aware-hints": annotation})
+    one = service("web", annotations={Town.names.annotation_topology_hints: annotation})
     assert hosts(go(one, zone=zone)) == wanted
 
 

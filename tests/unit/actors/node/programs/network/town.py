@@ -18,6 +18,7 @@ from actors.node.programs.surroundings import Surroundings
 from actors.node.programs.table import Table
 from actors.node.programs.waits import Main, Wait
 from sim.api.types import Obj
+from sim.ident import NAMES
 from sim.kernel.kernel import Kernel
 from sim.units import SECOND, Wall
 
@@ -47,6 +48,8 @@ def slice_of(*endpoints: Obj, port: int = 8080, name: str = "http", protocol: st
 
 class Town:
     """The cluster that the fabric reads.  homes: address -> node; slices: by the Service's name"""
+
+    names = NAMES["kubernetes"]
 
     def __init__(self) -> None:
         self.all: list[Obj] = []
