@@ -3,10 +3,10 @@
 Turns Services, their EndpointSlices and a destination into the endpoints among which the node of
 the client chooses, or into a refusal or silence.
 
-Mirrors  pkg/proxy/{endpoints,service,endpointslicecache,topology}.go and iptables/proxier.go (v1.25): clusterIPs, external IPs, addresses of load balancers, node ports; without an
-         endpoint a packet is rejected, with endpoints elsewhere only a local policy drops it; pods
-         reach external addresses by the cluster's policy; hints count if all ready endpoints have
-         some and one is for the zone.
+Mirrors  pkg/proxy/{endpoints,service,endpointslicecache,topology}.go, iptables/proxier.go (v1.25).
+         Without any endpoint a packet is rejected; a local policy without a local one drops it.
+         Pods reach external addresses by the cluster's policy. Hints count if all ready endpoints
+         have some and one is for the zone.
 Differs  source ranges of load balancers are not applied; endpoints that terminate are not used
          (the feature ProxyTerminatingEndpoints is off in v1.25).
 """
