@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from actors.node.programs.commands import (
+    archives,
     attributes,
     changing,
     conditions,
+    dumps,
+    editing,
     listing,
+    matching,
     reading,
     running,
     sorting,
@@ -23,7 +27,21 @@ from actors.node.programs.commands.tool import command
 from actors.node.programs.process import Process
 from actors.node.programs.waits import Main
 
-_FAMILIES = (attributes, changing, conditions, listing, reading, running, sorting, system, texts)
+_FAMILIES = (
+    archives,
+    attributes,
+    changing,
+    conditions,
+    dumps,
+    editing,
+    listing,
+    matching,
+    reading,
+    running,
+    sorting,
+    system,
+    texts,
+)
 
 COMMANDS: Mapping[str, Callable[[Process], Main]] = {
     name: command(run) for family in _FAMILIES for name, run in sorted(family.COMMANDS.items())

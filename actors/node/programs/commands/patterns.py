@@ -35,7 +35,7 @@ _CLASSES = (
     "cntrl",
     "xdigit",
 )
-_SPECIAL = b".^$*+?()[]{}|\\"
+UNMATCHED_BRACKET = "Unmatched [, [^, [:, [., or [="
 
 
 class Found:
@@ -119,7 +119,7 @@ def _compiled(text: bytes, extended: bool, fixed: bool, any_case: bool, around: 
 
 def _reason(text: str) -> str:
     if "missing closing ]" in text or "missing terminating" in text:
-        return "Unmatched [, [^, [:, [., or [="
+        return UNMATCHED_BRACKET
     if "missing )" in text or "missing closing )" in text:
         return r"Unmatched ( or \("
     if "unexpected )" in text:
@@ -275,7 +275,7 @@ class _Translation:
         while True:
             byte = self.text[at : at + 1]
             if not byte:
-                raise Failed("Unmatched [, [^, [:, [., or [=", 2)
+                raise Failed(UNMATCHED_BRACKET, 2)
             if byte == b"]" and not first:
                 break
             first = False

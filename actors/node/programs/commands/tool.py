@@ -25,7 +25,7 @@ LINE_MAX = 65536
 INPUT_MAX = 16 << 20  # bytes of all that a command such as `sort` keeps
 
 # The commands of busybox that say "can't open" of an input.
-_CANNOT = ("cat", "nl", "tail", "tee")
+_CANNOT = ("cat", "md5sum", "nl", "sha1sum", "sha256sum", "sha512sum", "tail", "tee")
 
 Steps = Generator[Wait, None, None]
 
@@ -229,7 +229,8 @@ class Tool:
         if self.busybox:
             return f"can't open '{path}': {error.text}" if self.name in _CANNOT else f"{path}: {error.text}"
         quoted = f"cannot open '{path}' for reading" if self.name in ("head", "tail") else path
-        return f"{'cannot read: ' if self.name == 'sort' else ''}{quoted}: {error.text}"
+        lead = {"sort": "cannot read: ", "sed": "can't read "}.get(self.name, "")
+        return f"{lead}{quoted}: {error.text}"
 
     def everything(self, paths: Sequence[str]) -> Generator[Wait, None, bytes]:
         """The bytes of all inputs, at most `INPUT_MAX`."""
@@ -337,7 +338,7 @@ def command(run: Callable[[Tool], Main]) -> Callable[[Process], Main]:
 def _report(tool: Tool, failure: Failed) -> Steps:
     try:
         if not (tool.busybox and isinstance(failure, Usage)) or failure.text.startswith(
-            ("option", "unrec", "invalid option")
+            ("option", "unrecognized:", "unrecognized option", "invalid option")
         ):
             yield from tool.complain(failure.text)
     except Failed:  # standard output cannot be written either

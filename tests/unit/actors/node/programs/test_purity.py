@@ -34,6 +34,7 @@ def test_a_reach_for_the_machine_is_found(source: str) -> None:
     assert reaches(source)
 
 
+@pytest.mark.slow
 def test_no_module_of_programs_can_reach_a_file_or_a_process_of_the_machine() -> None:
     modules = sorted(PROGRAMS.rglob("*.py"))
     assert len(modules) > 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors.node.programs.commands.archives import Member, header
 from actors.node.programs.commands.tool import LINE_MAX
 from actors.node.programs.files.inodes import HELD_MAX, OUTSIDE, Directory
 from actors.node.programs.files.special import system_mounts
@@ -73,6 +74,7 @@ def test_the_clock_of_date_is_the_nodes() -> None:
     assert laboratory.run(["date", "+%FT%T"])[0] == b"2026-11-28T00:01:01\n"
 
 
+@pytest.mark.slow
 def test_endless_output_rests_and_can_be_killed() -> None:
     laboratory = Laboratory()
     process = laboratory.start(["yes"])
@@ -105,6 +107,7 @@ def test_a_write_to_a_full_device_fails() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_deep_directories_and_loops_of_links_end() -> None:
     laboratory = Laboratory()
     folder = laboratory.files.lookup("/w/d", OUTSIDE)
@@ -144,3 +147,56 @@ def test_kill_reaches_processes_of_the_container() -> None:
     laboratory.table.run(0)
     assert laboratory.run(["kill", str(sleeper.pid)], until_us=0)[2] == 0
     assert sleeper.ended.code == 143
+
+
+def test_patterns_that_blow_up_elsewhere_take_linear_time() -> None:
+    laboratory = Laboratory()
+    line = b"a" * 20_000 + b"\n"
+    assert laboratory.run(["grep", "-E", "(a+)+b"], line)[2] == 1
+    assert laboratory.run(["sed", "-E", "s/(a*)*c/x/"], line)[0] == line
+    assert laboratory.run(["grep", r"\(a*\)*\1b"], line)[2] == 1
+
+
+def test_a_script_of_sed_that_loops_for_ever_ends() -> None:
+    assert Laboratory().run(["sed", ":a;ba"], b"x\n")[1:] == (
+        b"sed: the script takes too long for one line\n",
+        1,
+    )
+    assert Laboratory().run(["sed", ":a;s/x/xx/g;ta"], b"x\n")[2] == 1
+
+
+@pytest.mark.slow
+def test_a_huge_copy_of_zeros_ends_at_the_size_of_the_volume() -> None:
+    laboratory = with_devices(Laboratory(bytes_max=1 << 30))
+    _, errors, code = laboratory.run(["dd", "if=/dev/zero", "of=/w/big", "bs=1M", "count=100000"])
+    assert code == 1
+    assert errors.startswith(b"dd: error writing '/w/big': No space left on device\n")
+    size = laboratory.files.lookup("/w/big", OUTSIDE).size
+    assert (1 << 30) - (1 << 20) < size < 1 << 30
+
+
+def test_random_bytes_are_the_same_in_two_containers_of_one_name() -> None:
+    words = ["dd", "if=/dev/urandom", "bs=8", "count=1", "status=none"]
+    first, second = (with_devices(Laboratory()).run(words)[0] for _ in range(2))
+    assert first == second
+    assert len(first) == 8
+
+
+def test_an_archive_cannot_write_outside_of_its_folder() -> None:
+    laboratory = Laboratory()
+    member = Member("../../etc/evil", "0", 0o644, 0, 0, 0, "", b"x")
+    data = header(member) + b"x".ljust(512, b"\0") + bytes(1024)
+    _, errors, code = laboratory.run(["tar", "xf", "-"], data)
+    assert (errors.split(b"\n")[0], code) == (b"tar: ../../etc/evil: Member name contains '..'", 2)
+    assert not laboratory.files.exists("/etc/evil", OUTSIDE)
+
+
+def test_an_archive_with_long_names_comes_back_whole() -> None:
+    laboratory = Laboratory()
+    path = "/w/" + "/".join(["n" * 90] * 3)
+    assert laboratory.run(["mkdir", "-p", path])[2] == 0
+    laboratory.files.write(f"{path}/file", b"data")
+    archive = laboratory.run(["tar", "cf", "-", "-C", "/w", "n" * 90])[0]
+    laboratory.files.mkdir("/out", OUTSIDE)
+    assert laboratory.run(["tar", "xf", "-", "-C", "/out"], archive)[2] == 0
+    assert laboratory.files.read(f"/out{path[2:]}/file") == b"data"
