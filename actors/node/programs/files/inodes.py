@@ -276,7 +276,7 @@ class File(Inode):
         room = self.taken + filesystem.bytes_max - filesystem.bytes_used
         data = data[: max(0, min(room // BLOCK * BLOCK, FILE_BYTES_MAX) - at)]
         end = at + len(data)
-        if at < len(self.held) or data.count(0) != len(data):
+        if at < len(self.held) or data != bytes(len(data)):
             more = max(0, end - len(self.held))
             fits = min(more, HELD_MAX - filesystem.held)
             data, end = data[: max(0, len(data) - more + fits)], end - more + fits

@@ -20,7 +20,8 @@ from actors.node.programs.files.tree import Mount, Volume
 from actors.node.programs.process import Process
 from sim.units import SECOND
 
-CHUNK = 65536
+CHUNK = 65536  # bytes of one read of random ones
+ZEROS = 1 << 20  # bytes of one read of zeros
 SHM_BYTES = 64 << 20  # containerd: the size of /dev/shm
 # What sysctls hold if the pod does not set them: those of a Linux node.
 SYSCTLS = {
@@ -62,7 +63,7 @@ class Zero(End):
 
     def read(self, size: int) -> bytes:
         """Zeros."""
-        return bytes(min(size, CHUNK))
+        return bytes(min(size, ZEROS))
 
 
 class Full(Zero):

@@ -157,6 +157,7 @@ def test_patterns_that_blow_up_elsewhere_take_linear_time() -> None:
     assert laboratory.run(["grep", r"\(a*\)*\1b"], line)[2] == 1
 
 
+@pytest.mark.slow
 def test_a_script_of_sed_that_loops_for_ever_ends() -> None:
     assert Laboratory().run(["sed", ":a;ba"], b"x\n")[1:] == (
         b"sed: the script takes too long for one line\n",
@@ -191,7 +192,7 @@ def test_an_archive_cannot_write_outside_of_its_folder() -> None:
     assert not laboratory.files.exists("/etc/evil", OUTSIDE)
 
 
-def test_an_archive_with_long_names_comes_back_whole() -> None:
+def test_an_archive_keeps_long_names() -> None:
     laboratory = Laboratory()
     path = "/w/" + "/".join(["n" * 90] * 3)
     assert laboratory.run(["mkdir", "-p", path])[2] == 0

@@ -7,7 +7,7 @@ import pytest
 from actors.node.programs.files.errors import FileError
 from actors.node.programs.files.handles import READING, WRITING
 from actors.node.programs.files.inodes import OUTSIDE, Filesystem
-from actors.node.programs.files.special import CHUNK, RandomBytes, system_mounts
+from actors.node.programs.files.special import ZEROS, RandomBytes, system_mounts
 from actors.node.programs.files.tree import Tree, Volume
 from actors.node.programs.process import Identity, Process
 from actors.node.programs.surroundings import Surroundings
@@ -60,7 +60,7 @@ def test_devices_behave_as_their_names_say() -> None:
     process = container()
     files: Tree = process.container.files
     assert read(process, "/dev/null") == b""
-    assert files.open("/dev/zero", process, READING).read(1 << 30) == bytes(CHUNK)
+    assert files.open("/dev/zero", process, READING).read(1 << 30) == bytes(ZEROS)
     with pytest.raises(FileError) as caught:
         files.open("/dev/full", process, WRITING).write(b"x")
     assert caught.value.code == "ENOSPC"
