@@ -509,7 +509,7 @@ BUILTINS: dict[str, Callable[[Shell, list[str]], Run]] = {
     ":": _true, "true": _true, "false": _false, "echo": _echo, "printf": _printf, "test": _test, "[": _bracket,
     "cd": _cd, "pwd": _pwd, "umask": _umask, "export": _export, "readonly": _readonly, "local": _local,
     "declare": _declare, "typeset": _declare, "unset": _unset, "set": _set, "shift": _shift, "return": _return,
-    "exit": _exit, "break": _break, "continue": _continue, "read": reading.read, "getopts": reading.getopts, "let": _let,
+    "exit": _exit, "break": _break, "continue": _continue, "read": reading.read, "getopts": reading.getopts, "mapfile": reading.read_array, "readarray": reading.read_array, "let": _let,
     "type": _type, "command": _command, "times": _times, "ulimit": _ulimit, "hash": _true, "shopt": _true,
     "enable": _true, "trap": processes.trap, "wait": processes.wait, "kill": processes.kill, "jobs": processes.jobs,
 }  # fmt: skip

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable
 from functools import lru_cache
 
 from actors.node.programs.shell import patterns, words
-from actors.node.programs.shell.nodes import Calculation, Parameter, Substitution, Text, Word
+from actors.node.programs.shell.nodes import Calculation, Parameter, ProcessFile, Substitution, Text, Word
 from actors.node.programs.shell.state import OPTIONS, VALUE_MAX, Fatal, Shell
 from actors.node.programs.waits import Wait
 
@@ -96,6 +96,9 @@ def _pieces(
         elif isinstance(part, Substitution):
             value = yield from substitute(shell, part.script)
             found.append((value, part.quoted, not part.quoted))
+        elif isinstance(part, ProcessFile):
+            path = yield from shell.runner.process_file(shell, part.script, written=part.written)
+            found.append((path, True, False))
         elif isinstance(part, Calculation):
             expression = yield from text(shell, part.expression, substitute)
             found.append((str(shell.calculate(expression)), part.quoted, not part.quoted))
@@ -127,6 +130,10 @@ def _parameter(shell: Shell, part: Parameter, substitute: Substitute) -> Generat
         variable = shell.variables.get(name)
         keys = [str(key) for key, _ in shell.items(variable)] if variable is not None else []
         return _several(shell, part, keys, star=index == "*")
+    if op == "!names":
+        return _several(
+            shell, part, sorted(one for one in shell.variables if one.startswith(name)), star=index == "*"
+        )
     if op[:1] == "!":
         name, op = special(shell, name) or "", op[1:]
         if not name:

@@ -13,7 +13,7 @@ from actors.node.programs.ends import End, Null, pipe
 from actors.node.programs.process import Process, Signal
 from actors.node.programs.shell import expand, nodes, patterns
 from actors.node.programs.shell.conditions import evaluate_condition
-from actors.node.programs.shell.life import finished, fork, run_nested, run_traps, substitute
+from actors.node.programs.shell.life import finished, fork, process_file, run_nested, run_traps, substitute
 from actors.node.programs.shell.nodes import Command, Simple
 from actors.node.programs.shell.parse import parse
 from actors.node.programs.shell.quoting import SyntaxFault
@@ -316,6 +316,7 @@ def _condition(shell: Shell, node: nodes.Condition, final: bool) -> Run:
 
 def _redirected(shell: Shell, node: nodes.Redirected, final: bool) -> Run:
     redirection = Redirection(shell)
+    files = len(shell.process_files)
     try:
         yield from redirection.apply(node.redirects, substitute)
         return (yield from run_command(shell, node.body, final=final))
@@ -324,6 +325,7 @@ def _redirected(shell: Shell, node: nodes.Redirected, final: bool) -> Run:
         return 2 if shell.dialect == "dash" else 1
     finally:
         redirection.undo()
+        shell.close_files(files)
 
 
 _RUN: dict[type, Callable[[Shell, Any, bool], Run]] = {
@@ -343,4 +345,4 @@ _RUN: dict[type, Callable[[Shell, Any, bool], Run]] = {
     nodes.Pipeline: lambda shell, node, final: _pipeline(shell, node),
 }
 
-RUNNER = Runner(run_text, run_command)
+RUNNER = Runner(run_text, run_command, process_file)

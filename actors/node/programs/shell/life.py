@@ -23,6 +23,7 @@ from sim.units import MS, SECOND
 
 START_US = 1 * MS  # fork, execve and the dynamic loader of a small program take about this long
 RETRY_US = 1 * SECOND  # before a shell gives up starting a process, so that a fork bomb is slow
+FILES_FD = 63  # of the first `<( )`, as in bash
 DEPTH_MAX = 40  # each level takes some ten frames of the interpreter, which has a thousand
 
 
@@ -225,3 +226,26 @@ def substitute(shell: Shell, script: str) -> Generator[Wait, None, str]:
     reading.close()
     shell.substituted = shell.status = yield from finished(child)
     return held.replace(b"\0", b"").decode("utf-8", "surrogateescape").rstrip("\n")
+
+
+def process_file(shell: Shell, script: str, *, written: bool) -> Generator[Wait, None, str]:
+    """Start the script of `<( )` or `>( )`; the path under which the command finds its pipe."""
+    parse(script, shell.bash)
+    process = shell.process
+    reading, writing = pipe()
+    own, other = (writing, reading) if written else (reading, writing)
+
+    def body(copy: Shell) -> Run:
+        return (yield from copy.runner.script(copy, script, final=True))
+
+    try:
+        yield from fork(shell, body, {**process.ends, (0 if written else 1): other})
+    except Fatal:
+        own.close()
+        raise
+    finally:
+        other.close()
+    fd = next(fd for fd in range(FILES_FD, 0, -1) if fd not in process.ends)
+    process.ends[fd] = own
+    shell.process_files.append(fd)
+    return f"/dev/fd/{fd}"

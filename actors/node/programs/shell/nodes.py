@@ -49,7 +49,15 @@ class Calculation:
     quoted: bool = False
 
 
-Part = Text | Parameter | Substitution | Calculation
+@dataclass(frozen=True, slots=True)
+class ProcessFile:
+    """`<(script)`, or `>(script)` if it is written: the path of a pipe to or from a script."""
+
+    script: str
+    written: bool
+
+
+Part = Text | Parameter | Substitution | Calculation | ProcessFile
 Word = tuple[Part, ...]
 
 

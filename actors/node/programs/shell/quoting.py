@@ -151,6 +151,11 @@ def skip_braces(text: str, at: int, depth: int = 0, *, quoted: bool = False) -> 
 
 def skip_word(text: str, at: int) -> int:
     """After the word that begins here."""
-    while at < len(text) and text[at] not in META:
-        at = skip_quoted(text, at)
+    while at < len(text):
+        if text.startswith(("<(", ">("), at):
+            at = skip_parentheses(text, at + 1)
+        elif text[at] in META:
+            break
+        else:
+            at = skip_quoted(text, at)
     return at

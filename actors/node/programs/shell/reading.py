@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from actors.node.programs.ends import End
+from actors.node.programs.ends import End, receive_all
 from actors.node.programs.shell import expand
 from actors.node.programs.shell.state import VALUE_MAX, Fatal, Run, Shell
 from actors.node.programs.waits import Wait
@@ -162,4 +162,35 @@ def getopts(shell: Shell, arguments: list[str]) -> Run:
     if value is not None:
         shell.put("OPTARG", value)
     shell.put(name, letter)
+    return 0
+
+
+def read_array(shell: Shell, arguments: list[str]) -> Run:
+    """`mapfile` and `readarray`: the lines of the input become the elements of an array."""
+    options: dict[str, str] = {}
+    while arguments and len(arguments[0]) > 1 and arguments[0][0] == "-":
+        letter, rest = arguments[0][1], arguments[0][2:]
+        arguments = arguments[1:]
+        if letter != "t" and not rest and arguments:
+            rest, arguments = arguments[0], arguments[1:]
+        options[letter] = rest
+    fd = options.get("u", "0")
+    end = shell.process.ends.get(int(fd) if fd.isdigit() else -1)
+    if end is None:
+        yield from shell.complain(f"{fd}: invalid file descriptor: Bad file descriptor", "mapfile")
+        return 1
+    data = yield from receive_all(end, VALUE_MAX)
+    separator = options["d"][:1] or "\0" if "d" in options else "\n"
+    lines = data.decode("utf-8", "surrogateescape").split(separator)
+    last = lines.pop()
+    ending = "" if "t" in options else separator
+    values = [line + ending for line in lines] + ([last] if last else [])
+    limit = (
+        int(options["n"]) if options.get("n", "0").isdigit() and options.get("n", "0") != "0" else len(values)
+    )
+    skipped = int(options["s"]) if options.get("s", "").isdigit() else 0
+    chosen = values[skipped:][:limit]
+    shell.put_array(
+        arguments[0] if arguments else "MAPFILE", [(None, value) for value in chosen], append=False
+    )
     return 0

@@ -132,6 +132,8 @@ class Skeleton:
         while self._skip_blanks():
             if self._patterns and self._patterns[-1] < 0:
                 self._case_item()
+            elif self.text.startswith(("<(", ">("), self.at):
+                self._word()
             elif (redirect := _REDIRECT.match(text, self.at)) and (
                 redirect[1] is None or not self._digits_before()
             ):
@@ -229,8 +231,6 @@ class Skeleton:
     # --- redirections ------------------------------------------------------------------------
 
     def _redirect(self, fd: str | None, op: str, end: int) -> None:
-        if self.text.startswith(("<(", ">("), self.at):
-            raise NotUnderstood("", self.line, "process substitution is not understood")
         self.at = end
         if not self._skip_blanks():
             raise self.fault("")

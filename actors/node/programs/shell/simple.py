@@ -38,6 +38,7 @@ def run_simple(shell: Shell, node: Simple, *, final: bool) -> Run:
     """A simple command.  final: it may replace the shell"""
     shell.line = node.line
     shell.substituted = 0
+    files = len(shell.process_files)
     words, arrays = yield from _words(shell, node)
     redirection = Redirection(shell)
     replaces = words[:1] == ["exec"] and "exec" not in shell.functions
@@ -68,6 +69,8 @@ def run_simple(shell: Shell, node: Simple, *, final: bool) -> Run:
         raise Fatal("", error.code) from None
     finally:
         redirection.undo()
+        if not shell.replaced:
+            shell.close_files(files)
 
 
 def _words(shell: Shell, node: Simple) -> Generator[Wait, None, tuple[list[str], list[Assignment]]]:
@@ -206,12 +209,14 @@ def _call(shell: Shell, name: str, arguments: list[str]) -> Run:
     with Deeper(shell, name):
         shell.arguments, shell.loops = arguments, 0
         shell.scopes.append(scope)
+        shell.names.append(name)
         try:
             return (yield from shell.runner.command(shell, shell.functions[name]))
         except Return as left:
             return left.code
         finally:
             shell.restore(shell.scopes.pop())
+            shell.names.pop()
             shell.arguments, shell.loops = outer, loops
 
 
@@ -238,12 +243,14 @@ def _source(shell: Shell, arguments: list[str]) -> Run:
     if len(arguments) > 1:
         shell.arguments = arguments[1:]
     shell.sourced += 1
+    shell.names.append("source")
     try:
         return (yield from run_nested(shell, text))
     except Return as left:
         return left.code
     finally:
         shell.sourced -= 1
+        shell.names.pop()
         shell.arguments = outer if len(arguments) > 1 else shell.arguments
 
 

@@ -34,6 +34,7 @@ class Runner(NamedTuple):
 
     script: Callable[..., Run]
     command: Callable[..., Run]
+    process_file: Callable[..., Generator[Wait, None, str]]
 
 
 class Fatal(Exception):
@@ -86,6 +87,8 @@ class Shell:
     status: `$?`; pipe_status: of each command of the last pipeline
     jobs: processes in the background by number
     scopes: for each function under way, what its local variables hide
+    names: the functions under way, `source` for a script
+    process_files: descriptors of `<( )` and `>( )` that are closed after the command
     tested: how many conditions are around, in which a failure does not end the shell
     loops: how many loops are around in this function
     replaced: True if another program runs in place of this shell
@@ -113,6 +116,8 @@ class Shell:
         self.tested = self.loops = self.depth = self.sourced = 0
         self.line = 1
         self.option_place = self.option_index = 0  # of getopts: within a word, and of the next word
+        self.names: list[str] = []
+        self.process_files: list[int] = []
         self.trapping = self.replaced = False
         self.random = process.pid
         self.size = 0
@@ -140,6 +145,8 @@ class Shell:
         made.scopes = [
             {name: held and held.copy() for name, held in scope.items()} for scope in self.scopes
         ]  # fmt: skip
+        made.names = list(self.names)
+        made.process_files = []
         made.pipe_status = list(self.pipe_status)
         return made
 
@@ -153,6 +160,9 @@ class Shell:
     def get(self, name: str, index: int | str | None = None) -> str | None:
         """The value of a variable, or of an element of an array; None if it is not set."""
         variable = self.variables.get(name)
+        if name in ("PIPESTATUS", "FUNCNAME") and variable is None:
+            values, place = self.values(name), index or 0
+            return values[place] if isinstance(place, int) and place < len(values) else None
         if variable is None or variable.value is None:
             return None
         if isinstance(variable.value, dict):
@@ -170,6 +180,8 @@ class Shell:
         """The elements of an array, or the one value of another variable."""
         if name == "PIPESTATUS" and self.bash:
             return [str(status) for status in self.pipe_status]
+        if name == "FUNCNAME" and self.bash:
+            return [*reversed(self.names), *(["main"] if self.is_script and self.names else [])]
         variable = self.variables.get(name)
         if variable is None or variable.value is None:
             return []
@@ -301,6 +313,11 @@ class Shell:
                     else "divide by zero"
                 ) from None  # fmt: skip
             raise Fatal(str(wrong) if self.bash else "arithmetic syntax error") from None
+
+    def close_files(self, kept: int) -> None:
+        """Close the descriptors of `<( )` that were opened since there were so many."""
+        while len(self.process_files) > kept:
+            self.process.close(self.process_files.pop())
 
     # --- messages ----------------------------------------------------------------------------
 

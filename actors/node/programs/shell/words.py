@@ -6,7 +6,15 @@ Holds: braces give words of at most `BRACES_MAX` characters.
 from __future__ import annotations
 
 from actors.node.programs.shell import quoting
-from actors.node.programs.shell.nodes import Calculation, Parameter, Part, Substitution, Text, Word
+from actors.node.programs.shell.nodes import (
+    Calculation,
+    Parameter,
+    Part,
+    ProcessFile,
+    Substitution,
+    Text,
+    Word,
+)
 from actors.node.programs.shell.quoting import SyntaxFault
 from sim.patterns import pattern
 
@@ -36,13 +44,19 @@ def parse_word(text: str, depth: int = 0) -> Word:
     at, plain = 0, ""
     while at < len(text):
         character = text[at]
-        if character not in "\\'\"$`":
+        files = character in "<>" and text.startswith("(", at + 1)
+        if character not in "\\'\"$`" and not files:
             plain += character
             at += 1
             continue
         if plain:
             parts.append(Text(plain))
             plain = ""
+        if files:
+            end = quoting.skip_parentheses(text, at + 1)
+            parts.append(ProcessFile(text[at + 2 : end - 1], character == ">"))
+            at = end
+            continue
         end = quoting.skip_quoted(text, at)
         if character == "\\":
             if text[at + 1 : end] != "\n":
@@ -151,6 +165,8 @@ def parse_parameter(text: str, *, quoted: bool, depth: int) -> Parameter:
         return Parameter(name, quoted, index, "length")
     if not rest:
         return Parameter(name, quoted, index, prefix)
+    if prefix == "!" and rest in ("*", "@"):
+        return Parameter(name, quoted, rest, "!names")
     operator = _OPERATOR.match(rest)
     if operator is None:
         raise fault

@@ -37,6 +37,10 @@ def pause(_: Process) -> Main:
 def cat(process: Process) -> Main:
     """Copies its input, or files."""
     for path in process.words[1:]:
+        if path.startswith("/dev/fd/"):
+            while data := (yield from receive(process.ends[int(path[8:])])):
+                yield from send(process.ends[1], data)
+            continue
         try:
             yield from send(process.ends[1], process.container.files.read(path, process))
         except Exception:
