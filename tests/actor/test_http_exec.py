@@ -21,6 +21,7 @@ from actors.node.runtime.interpreter import Interpreter
 from actors.node.server import sessions
 from sim.app.cluster import Cluster
 from sim.options.node.agent import parse_node_agent
+from sim.units import SECOND
 from sim.wire.accepting import first_of
 from sim.wire.spdy.frames import Frame, Kind, Reader, Writer
 from tests.actor.test_http import PODS, opened, served
@@ -64,7 +65,16 @@ def flood(process: Process) -> Main:
         yield from send(process.ends[1], b"x" * 1024)
 
 
-PROGRAMS = Interpreter({"echo": echo, "both": both, "stay": stay, "flood": flood})
+def later(process: Process) -> Main:
+    """Write a line after a minute."""
+    until_us = process.now_us + 60 * SECOND
+    while process.now_us < until_us:
+        yield Wait(until_us=until_us)
+    yield from send(process.ends[1], b"later\n")
+    return 0
+
+
+PROGRAMS = Interpreter({"later": later, "echo": echo, "both": both, "stay": stay, "flood": flood})
 
 
 @asynccontextmanager
@@ -334,12 +344,23 @@ async def test_an_ephemeral_container_of_a_running_pod_is_attached_to() -> None:
 
 @pytest.mark.parametrize(("given", "ends"), [("30m", True), ("2h", False), ("0", False)])
 async def test_an_idle_stream_ends_after_the_time_of_its_option(given: str, ends: bool) -> None:
-    async with running() as (cluster, client), opened(client, path("stay"), subprotocols=[V4]) as socket:
-        assert await socket.get_message() == b"\x01"
+    async with running() as (cluster, client):
         agent = cluster.nodes["node-0"].machine.agent
         agent.options = parse_node_agent({"streaming-connection-idle-timeout": given})
-        await cluster.run_until("31m")
-        assert (not agent.sessions.peers) is ends
+        async with opened(client, path("stay"), subprotocols=[V4]) as socket:
+            assert await socket.get_message() == b"\x01"
+            async with client.stream("GET", f"{PODS}/p/log?follow=true"):
+                await cluster.run_until("31m")
+                assert len(agent.sessions.peers) == (1 if ends else 2)
+
+
+async def test_a_stream_to_ports_ends_with_the_sandbox_of_its_pod() -> None:
+    wanted = f"{PODS}/p/portforward?ports=80"
+    async with running() as (cluster, client), opened(client, wanted, subprotocols=[V4]) as socket:
+        assert await socket.get_message() == b"\x00\x50\x00"
+        await client.delete(f"{PODS}/p")
+        await cluster.run_until("60s")
+        assert (await messages(socket))[0] == b"\x01\x50\x00"
 
 
 async def test_an_agent_without_debugging_handlers_opens_no_stream() -> None:

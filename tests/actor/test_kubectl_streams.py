@@ -106,6 +106,14 @@ async def test_kubectl_follows_a_log_and_an_attachment_up_to_the_end_of_a_contai
         assert answers["attach"][:2] == (0, b"after\n")
 
 
+async def test_kubectl_debugs_a_pod_by_an_ephemeral_container() -> None:
+    async with encrypted() as (cluster, client):
+        cluster.kernel.set_rate(20)
+        cluster.kernel.set_goal(NEVER_US)
+        code, out, _ = await Kubectl(client)("debug", "-i", "p", "--image=i", "-c", "d", "--", "later")
+        assert (code, out) == (0, b"later\n")
+
+
 @pytest.mark.parametrize("websockets", [True, False])
 async def test_kubectl_forwards_a_port_and_shows_a_refused_connection(websockets: bool) -> None:
     async with encrypted() as (_, client):

@@ -18,14 +18,15 @@ class Peer:
     """The client of a session, as the session sees it.
 
     room: ready while bytes may be sent
-    idle_us: how long no byte has passed, about
+    idle_us: how long no byte has passed, about; idle_max_us: how long that may be, 0 for ever
     ended: True once nothing is sent any more
     """
 
-    __slots__ = ("_send", "_under_way", "ended", "idle_us", "room")
+    __slots__ = ("_send", "_under_way", "ended", "idle_max_us", "idle_us", "room")
 
-    def __init__(self, send: Callable[[Any], None]) -> None:
+    def __init__(self, send: Callable[[Any], None], idle_max_us: int = 0) -> None:
         """send: takes messages to the API server"""
+        self.idle_max_us = idle_max_us
         self._send = send
         self._under_way = 0
         self.room = Source(ready=True)

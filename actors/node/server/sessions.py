@@ -69,7 +69,9 @@ class Sessions:
 
         send: takes messages to the client; lost: called if the agent's process ends before
         """
-        peer = Peer(send)
+        # A log that is followed has no such limit.
+        idle_max_us = 0 if request.kind == "log" else self._agent.options.streaming_idle_us
+        peer = Peer(send, idle_max_us)
         try:
             if len(self._open) >= SESSIONS_MAX:
                 raise Refused(429, "the node's agent has too many streams")
@@ -97,7 +99,7 @@ class Sessions:
             if not peer.ended:
                 session.poll()
             peer.idle_us += POLL_US
-            if 0 < self._agent.options.streaming_idle_us <= peer.idle_us:
+            if 0 < peer.idle_max_us <= peer.idle_us:
                 peer.end()
                 session.stop()
             if peer.ended:
