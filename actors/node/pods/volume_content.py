@@ -49,7 +49,15 @@ def fill(worker: PodWorker, programs: PodPrograms, wall_us: int) -> Generator[in
         made = _made(worker, volume, objects, wall_us)
         if made is not None:
             programs.volumes.setdefault(volume["name"], made)
-    if any(_is_projected(volume) for volume in missing):
+    keep_fresh(worker, programs)
+
+
+def keep_fresh(worker: PodWorker, programs: PodPrograms) -> None:
+    """Bring changes into the volumes from now on, also those that an earlier agent has made."""
+    if programs.refresher is worker:
+        return
+    programs.refresher = worker
+    if programs.volumes and any(_is_projected(one) for one in worker.pod["spec"].get("volumes") or ()):
         _refresh_later(worker, programs)
 
 

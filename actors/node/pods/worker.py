@@ -391,6 +391,10 @@ class Worker:
             if error:
                 return error
         self._add_probes()
+        if (programs := agent.machine.programs.get(self.uid)) is not None:
+            from actors.node.pods.volume_content import keep_fresh
+
+            keep_fresh(self, programs)
         return (yield from self._sync_runtime())
 
     def _is_past_deadline(self) -> bool:

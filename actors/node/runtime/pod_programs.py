@@ -114,27 +114,20 @@ class PodPrograms:
     table: all of them
     held: id of a container's instance -> what runs in it
     volumes: name -> the pod's volume
+    refresher: what brings changes of objects into them: the pod's worker of the present agent
     _ended: what to call because processes have ended during the present run
     """
 
     __slots__ = (
-        "_ended",
-        "_kernel",
-        "_machine",
-        "_runs",
-        "_stirred",
-        "_timer",
-        "held",
-        "pod",
-        "table",
-        "volumes",
-    )
+        "_ended", "_kernel", "_machine", "_runs", "_stirred", "_timer", "held", "pod", "refresher", "table", "volumes",
+    )  # fmt: skip
 
     def __init__(self, machine: Machine, kernel: Kernel, pod: PodRuntime) -> None:
         self.pod = pod
         self.table = Table(self._stir, kernel.now_us)
         self.held: dict[str, Running] = {}
         self.volumes: dict[str, Volume] = {}
+        self.refresher: object = None
         self._machine = machine
         self._kernel = kernel
         self._timer: Timer | None = None

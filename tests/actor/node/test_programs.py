@@ -345,7 +345,8 @@ async def test_a_poststart_hook_that_fails_ends_its_container_with_its_output() 
         assert (container.exit_us - container.started_us) // SECOND == 2
 
 
-async def test_programs_read_volumes_of_objects_and_see_their_changes_at_a_later_sync() -> None:
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_programs_read_volumes_of_objects_and_see_their_changes_at_a_later_sync(restarts: bool) -> None:
     async with one_node() as (kernel, api, node):
         node.machine.interpreter = INTERPRETER
         settings = {"metadata": {"name": "settings", "namespace": "default"}, "data": {"key": "old\n"}}
@@ -373,6 +374,9 @@ async def test_programs_read_volumes_of_objects_and_see_their_changes_at_a_later
         api.bind("web", spec)
         await kernel.run_until(30 * SECOND)
         assert log_of(node) == "old\nsecret\n440 2000\n"
+        if restarts:
+            node.crash_agent()
+            node.start_agent()
         api.put("configmaps", {**settings, "data": {"key": "new\n"}})
         await kernel.run_until(150 * SECOND)
         assert log_of(node) == "old\nsecret\n440 2000\nnew\n"
