@@ -244,6 +244,7 @@ def _source(shell: Shell, arguments: list[str]) -> Run:
         shell.arguments = arguments[1:]
     shell.sourced += 1
     shell.names.append("source")
+    shell.sources.append(path)
     try:
         return (yield from run_nested(shell, text))
     except Return as left:
@@ -251,6 +252,7 @@ def _source(shell: Shell, arguments: list[str]) -> Run:
     finally:
         shell.sourced -= 1
         shell.names.pop()
+        shell.sources.pop()
         shell.arguments = outer if len(arguments) > 1 else shell.arguments
 
 

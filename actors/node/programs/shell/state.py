@@ -88,6 +88,7 @@ class Shell:
     jobs: processes in the background by number
     scopes: for each function under way, what its local variables hide
     names: the functions under way, `source` for a script
+    sources: the paths of the scripts under way that were sourced
     process_files: descriptors of `<( )` and `>( )` that are closed after the command
     tested: how many conditions are around, in which a failure does not end the shell
     loops: how many loops are around in this function
@@ -117,6 +118,7 @@ class Shell:
         self.line = 1
         self.option_place = self.option_index = 0  # of getopts: within a word, and of the next word
         self.names: list[str] = []
+        self.sources: list[str] = []
         self.process_files: list[int] = []
         self.trapping = self.replaced = False
         self.random = process.pid
@@ -131,6 +133,8 @@ class Shell:
             self.put("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         if dialect == "bash":
             self.put("BASH_VERSION", "5.2.15(1)-release")
+            self.put("BASH", "/bin/bash")
+            self.put("HOSTNAME", process.container.hostname)
 
     def copy(self) -> Shell:
         """The state of a subshell, which gets its process when that starts."""
@@ -145,7 +149,7 @@ class Shell:
         made.scopes = [
             {name: held and held.copy() for name, held in scope.items()} for scope in self.scopes
         ]  # fmt: skip
-        made.names = list(self.names)
+        made.names, made.sources = list(self.names), list(self.sources)
         made.process_files = []
         made.pipe_status = list(self.pipe_status)
         return made
@@ -160,7 +164,7 @@ class Shell:
     def get(self, name: str, index: int | str | None = None) -> str | None:
         """The value of a variable, or of an element of an array; None if it is not set."""
         variable = self.variables.get(name)
-        if name in ("PIPESTATUS", "FUNCNAME") and variable is None:
+        if variable is None and name in ("PIPESTATUS", "FUNCNAME", "BASH_SOURCE"):
             values, place = self.values(name), index or 0
             return values[place] if isinstance(place, int) and place < len(values) else None
         if variable is None or variable.value is None:
@@ -180,6 +184,8 @@ class Shell:
         """The elements of an array, or the one value of another variable."""
         if name == "PIPESTATUS" and self.bash:
             return [str(status) for status in self.pipe_status]
+        if name == "BASH_SOURCE" and self.bash:
+            return [*reversed(self.sources), *([self.name] if self.is_script else [])]
         if name == "FUNCNAME" and self.bash:
             return [*reversed(self.names), *(["main"] if self.is_script and self.names else [])]
         variable = self.variables.get(name)

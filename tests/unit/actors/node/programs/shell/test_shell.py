@@ -86,6 +86,14 @@ def test_what_is_not_understood_ends_with_127_and_a_note() -> None:
     assert shell("bash", "-c", "coproc cat").code == 127
 
 
+def test_a_bash_script_knows_its_path_and_what_it_was_sourced_from() -> None:
+    files = {
+        "/tmp/x": b"f() { [ ${#FUNCNAME[@]} -ge 2 ] && echo ${FUNCNAME[1]}; }; f; echo $BASH_SOURCE; . /tmp/y\n",
+        "/tmp/y": b'f; echo "${BASH_SOURCE[0]}" ${#BASH_SOURCE[@]} $0\n',
+    }
+    assert shell("bash", "/tmp/x", files=files).out == "main\n/tmp/x\nsource\n/tmp/y 2 /tmp/x\n"
+
+
 def test_input_is_a_script() -> None:
     result = shell("sh", "-s", "a", stdin=b"echo $1\nexit 3\n")
     assert (result.out, result.code) == ("a\n", 3)
