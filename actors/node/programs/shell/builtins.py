@@ -1,8 +1,8 @@
 """The commands that a shell carries out itself, except those that run scripts.
 
 Mirrors  POSIX shell command language 2.15, bash(1) SHELL BUILTIN COMMANDS, busybox shell/ash.c.
-Differs  `ulimit` accepts every limit and imposes none; `hash`, `shopt` and `enable` accept their
-         arguments.
+Differs  `ulimit` accepts every limit and imposes none; `hash` and `enable` accept their arguments;
+         of the options of `shopt`, nocasematch and nullglob have an effect.
 """
 
 from __future__ import annotations
@@ -473,6 +473,22 @@ def _command(shell: Shell, arguments: list[str]) -> Run:
     return status
 
 
+def _shopt(shell: Shell, arguments: list[str]) -> Run:
+    """Options of bash alone; they are held among the others."""
+    yield from ()
+    letters = "".join(one[1:] for one in arguments if one.startswith("-"))
+    names = [one for one in arguments if not one.startswith("-")]
+    if "s" in letters:
+        shell.options.update(names)
+    elif "u" in letters:
+        shell.options.difference_update(names)
+    else:
+        for name in () if "q" in letters else names:
+            yield from shell.write(1, f"{name:<15}\t{'on' if name in shell.options else 'off'}\n")
+        return int(not all(name in shell.options for name in names))
+    return 0
+
+
 def _times(shell: Shell, _: list[str]) -> Run:
     yield from shell.write(1, "0m0.000s 0m0.000s\n0m0.000s 0m0.000s\n")
     return 0
@@ -510,6 +526,6 @@ BUILTINS: dict[str, Callable[[Shell, list[str]], Run]] = {
     "cd": _cd, "pwd": _pwd, "umask": _umask, "export": _export, "readonly": _readonly, "local": _local,
     "declare": _declare, "typeset": _declare, "unset": _unset, "set": _set, "shift": _shift, "return": _return,
     "exit": _exit, "break": _break, "continue": _continue, "read": reading.read, "getopts": reading.getopts, "mapfile": reading.read_array, "readarray": reading.read_array, "let": _let,
-    "type": _type, "command": _command, "times": _times, "ulimit": _ulimit, "hash": _true, "shopt": _true,
+    "type": _type, "command": _command, "times": _times, "ulimit": _ulimit, "hash": _true, "shopt": _shopt,
     "enable": _true, "trap": processes.trap, "wait": processes.wait, "kill": processes.kill, "jobs": processes.jobs,
 }  # fmt: skip

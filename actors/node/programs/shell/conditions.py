@@ -287,9 +287,11 @@ class _Condition:
             return False
         if op in ("=", "==", "!="):
             described = yield from expand.pattern(self.shell, word, self.substitute)
-            return patterns.matches(described, left) == (op != "!=")
+            caseless = "nocasematch" in self.shell.options
+            return patterns.matches(described, left, caseless=caseless) == (op != "!=")
         if op == "=~":
             described = yield from expand.pattern(self.shell, word, self.substitute, patterns.literal)
+            described = f"(?i){described}" if "nocasematch" in self.shell.options else described
             return self._found(described, left)
         right = yield from self._text(word)
         if op in _NUMERIC:

@@ -416,7 +416,7 @@ def _names(shell: Shell, split: list[list[tuple[str, bool]]]) -> list[str]:
                 names = patterns.paths(shell.process, described) if patterns.special(described) else []
             except patterns.TooMany:
                 raise Fatal("Argument list too long", 126) from None
-            found += names or [value]
+            found += names or ([] if "nullglob" in shell.options else [value])
         else:
             found.append(value)
     return found

@@ -278,7 +278,11 @@ def _case(shell: Shell, node: nodes.Case, final: bool) -> Run:
     for described, body, terminator in node.items:
         found = through
         for word in described:
-            found = found or patterns.matches((yield from expand.pattern(shell, word, substitute)), value)
+            found = found or patterns.matches(
+                (yield from expand.pattern(shell, word, substitute)),
+                value,
+                caseless="nocasematch" in shell.options,
+            )
         if not found:
             continue
         ends = terminator == ";;"

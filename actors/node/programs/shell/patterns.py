@@ -127,8 +127,10 @@ def find(source: str, text: str) -> Any:
     return expression.search(searched)
 
 
-def matches(pattern: str, text: str) -> bool:
-    """True if the whole text is as the pattern says."""
+def matches(pattern: str, text: str, *, caseless: bool = False) -> bool:
+    """True if the whole text is as the pattern says.  caseless: in upper or lower case"""
+    if caseless:
+        return _safe(f"(?i)^{translate(pattern)}$", text) is not None
     if not special(pattern):
         return unescape(pattern) == text
     return _safe(f"^{translate(pattern)}$", text) is not None
