@@ -363,7 +363,7 @@ def ln(tool: Tool) -> Main:
 def mktemp(tool: Tool) -> Main:
     """Make a file, or with -d a directory, with a new name."""
     options = tool.options("dqup:t", {"directory": "d", "tmpdir": "p", "dry-run": "u", "quiet": "q"})
-    form = options.rest[0] if options.rest else "tmp.XXXXXX" if tool.busybox else "tmp.XXXXXXXXXX"
+    form = options.rest[0] if options.rest else f"tmp.{'X' * (6 if tool.busybox else 10)}"
     base = options.last("p") or tool.process.env.get("TMPDIR", "/tmp")
     if "p" in options or "t" in options or not options.rest:
         form = f"{base}/{form}"

@@ -327,9 +327,9 @@ def _replaced(tool: Tool, path: str, suffix: str, data: bytes) -> Steps:
     except FileError as error:
         folder = path.rpartition("/")[0] or "./"
         raise Failed(
-            f"can't create temp file '{path}XXXXXX': {error.text}"
+            f"can't create temp file '{path}{'X' * 6}': {error.text}"
             if tool.busybox
-            else f"couldn't open temporary file {folder}sedXXXXXX: {error.text}",
+            else f"couldn't open temporary file {folder}sed{'X' * 6}: {error.text}",
             1 if tool.busybox else 4,
         ) from None
     yield from send(end, data)

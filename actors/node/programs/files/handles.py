@@ -10,7 +10,7 @@ from enum import IntFlag
 
 from actors.node.programs.ends import End
 from actors.node.programs.files.errors import FileError
-from actors.node.programs.files.inodes import Caller, File, Generated, Inode, Program
+from actors.node.programs.files.inodes import File, FileCaller, Generated, Inode, Program
 
 
 class Open(IntFlag):
@@ -73,7 +73,7 @@ class Shown(End):
 
     __slots__ = ("_rest", "inode")
 
-    def __init__(self, inode: Generated | Program, by: Caller) -> None:
+    def __init__(self, inode: Generated | Program, by: FileCaller) -> None:
         super().__init__()
         self.inode: Inode = inode
         self._rest = inode.content(by)

@@ -33,7 +33,7 @@ INODES_MAX = 65_536  # of one filesystem; each takes half a KiB of memory
 SETUID, SETGID, STICKY = 0o4000, 0o2000, 0o1000
 
 
-class Caller(Protocol):
+class FileCaller(Protocol):
     """What an operation needs to know about the process that asks for it."""
 
     cwd: str
@@ -177,12 +177,12 @@ class Directory(Inode):
         """One block."""
         return BLOCK
 
-    def entry(self, name: str, by: Caller) -> Inode | None:
+    def entry(self, name: str, by: FileCaller) -> Inode | None:
         """What a name leads to."""
         del by
         return self.entries.get(name)
 
-    def names(self, by: Caller) -> list[str]:
+    def names(self, by: FileCaller) -> list[str]:
         """The names in it, sorted."""
         del by
         return sorted(self.entries)
@@ -341,7 +341,7 @@ class Program(Inode):
         """The size that is shown."""
         return self.shown
 
-    def content(self, by: Caller) -> bytes:
+    def content(self, by: FileCaller) -> bytes:
         """What a copy has, by which it still is the program."""
         del by
         return PROGRAM_MAGIC + self.name.encode() + b"\n"
@@ -356,7 +356,7 @@ class Generated(Inode):
         super().__init__(filesystem, mode)
         self._make = make
 
-    def content(self, by: Caller) -> bytes:
+    def content(self, by: FileCaller) -> bytes:
         """What a process reads."""
         return self._make(by)
 

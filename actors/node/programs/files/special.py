@@ -15,7 +15,15 @@ from typing import Any
 
 from actors.node.programs.ends import End, Null
 from actors.node.programs.files.errors import FileError
-from actors.node.programs.files.inodes import Caller, Device, Directory, Filesystem, Generated, Inode, Symlink
+from actors.node.programs.files.inodes import (
+    Device,
+    Directory,
+    FileCaller,
+    Filesystem,
+    Generated,
+    Inode,
+    Symlink,
+)
 from actors.node.programs.files.tree import Mount, Volume
 from actors.node.programs.process import Process
 from sim.units import SECOND
@@ -133,11 +141,11 @@ class _Live(Directory):
         self._names = names
         self.links = 1
 
-    def entry(self, name: str, by: Caller) -> Inode | None:
+    def entry(self, name: str, by: FileCaller) -> Inode | None:
         """What a name leads to."""
         return self.entries.get(name) or self._entry(name, by)
 
-    def names(self, by: Caller) -> list[str]:
+    def names(self, by: FileCaller) -> list[str]:
         """The names in it."""
         return sorted({**self.entries, **dict.fromkeys(self._names(by))})
 

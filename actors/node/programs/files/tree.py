@@ -23,10 +23,10 @@ from actors.node.programs.files.inodes import (
     PROGRAM_MAGIC,
     SETGID,
     STICKY,
-    Caller,
     Device,
     Directory,
     File,
+    FileCaller,
     Filesystem,
     Generated,
     Inode,
@@ -152,7 +152,7 @@ class Tree:
 
     # --- from paths to inodes ---------------------------------------------------------------------
 
-    def walk(self, path: str, by: Caller, *, follow: bool = True) -> Place:
+    def walk(self, path: str, by: FileCaller, *, follow: bool = True) -> Place:
         """Where a path leads.  Raises FileError.
 
         follow: True if a link as the last name is followed
@@ -169,7 +169,7 @@ class Tree:
             error.path = path
             raise
 
-    def _walk(self, path: str, by: Caller, follow: bool) -> Place:
+    def _walk(self, path: str, by: FileCaller, follow: bool) -> Place:
         todo = _parts(path)
         top: Any = self.root.inode
         root = Place(top, "/", top, self.root, "/")
@@ -213,21 +213,21 @@ class Tree:
                     break
         return passed[-1]
 
-    def lookup(self, path: str, by: Caller, *, follow: bool = True) -> Inode:
+    def lookup(self, path: str, by: FileCaller, *, follow: bool = True) -> Inode:
         """The inode of a path.  Raises FileError."""
         inode = self.walk(path, by, follow=follow).inode
         if inode is None:
             raise FileError("ENOENT", path)
         return inode
 
-    def exists(self, path: str, by: Caller, *, follow: bool = True) -> bool:
+    def exists(self, path: str, by: FileCaller, *, follow: bool = True) -> bool:
         """True if a path leads to something that the caller can find."""
         try:
             return self.walk(path, by, follow=follow).inode is not None
         except FileError:
             return False
 
-    def may(self, path: str, by: Caller, want: int) -> bool:
+    def may(self, path: str, by: FileCaller, want: int) -> bool:
         """True if the caller may read (4), write (2) or execute (1) the file, as access(2) says."""
         try:
             place = self.walk(path, by)
@@ -237,7 +237,7 @@ class Tree:
             return False
         return not (want & 2 and place.mount.read_only and place.inode.kind in "-dl")
 
-    def listdir(self, path: str, by: Caller) -> list[str]:
+    def listdir(self, path: str, by: FileCaller) -> list[str]:
         """The names in a directory, sorted.  Raises FileError."""
         place = self.walk(path, by)
         if place.inode is None:
@@ -248,7 +248,7 @@ class Tree:
             raise FileError("EACCES", path)
         return place.inode.names(by)
 
-    def readlink(self, path: str, by: Caller) -> str:
+    def readlink(self, path: str, by: FileCaller) -> str:
         """Where a symbolic link points to.  Raises FileError."""
         inode = self.lookup(path, by, follow=False)
         if not isinstance(inode, Symlink):
@@ -257,7 +257,7 @@ class Tree:
 
     # --- content ----------------------------------------------------------------------------------
 
-    def open(self, path: str, by: Caller, flags: Open = Open.READ, mode: int = 0o666) -> End:
+    def open(self, path: str, by: FileCaller, flags: Open = Open.READ, mode: int = 0o666) -> End:
         """Open a file, or make it.  Raises FileError."""
         place = self.walk(path, by, follow=not flags & Open.EXCLUSIVE)
         inode = place.inode
@@ -279,7 +279,7 @@ class Tree:
             inode = self._overwritten(place, inode)
         return self._opened(inode, path, by, flags)
 
-    def _opened(self, inode: Inode, path: str, by: Caller, flags: Open) -> End:
+    def _opened(self, inode: Inode, path: str, by: FileCaller, flags: Open) -> End:
         if isinstance(inode, File):
             if flags & Open.TRUNCATE and flags & Open.WRITE:
                 inode.truncate(0, self.wall_us())
@@ -300,7 +300,7 @@ class Tree:
         place.parent.add(place.name, made, self.wall_us())
         return made
 
-    def read(self, path: str, by: Caller = OUTSIDE, size_max: int = 1 << 20) -> bytes:
+    def read(self, path: str, by: FileCaller = OUTSIDE, size_max: int = 1 << 20) -> bytes:
         """The first bytes of a file, without a handle.  Raises FileError."""
         end = self.open(path, by)
         try:
@@ -308,7 +308,7 @@ class Tree:
         finally:
             end.close()
 
-    def write(self, path: str, data: bytes, by: Caller = OUTSIDE, mode: int = 0o666) -> None:
+    def write(self, path: str, data: bytes, by: FileCaller = OUTSIDE, mode: int = 0o666) -> None:
         """Replace the content of a file, or make it.  Raises FileError."""
         end = self.open(path, by, Open.WRITE | Open.CREATE | Open.TRUNCATE, mode)
         try:
@@ -317,7 +317,7 @@ class Tree:
         finally:
             end.close()
 
-    def truncate(self, path: str, by: Caller, size: int) -> None:
+    def truncate(self, path: str, by: FileCaller, size: int) -> None:
         """Give a file another size.  Raises FileError."""
         end = self.open(path, by, Open.WRITE)
         try:
@@ -329,21 +329,21 @@ class Tree:
 
     # --- names ------------------------------------------------------------------------------------
 
-    def mkdir(self, path: str, by: Caller, mode: int = 0o777) -> Directory:
+    def mkdir(self, path: str, by: FileCaller, mode: int = 0o777) -> Directory:
         """Make a directory.  Raises FileError."""
         place = self.walk(path.rstrip("/") or "/", by, follow=False)
         made = self._made(place, path, by, Directory, mode)
         assert isinstance(made, Directory)
         return made
 
-    def symlink(self, target: str, path: str, by: Caller) -> None:
+    def symlink(self, target: str, path: str, by: FileCaller) -> None:
         """Make a symbolic link.  Raises FileError."""
         if len(target.encode("utf-8", "surrogateescape")) >= PATH_MAX:
             raise FileError("ENAMETOOLONG", path)
         place = self.walk(path, by, follow=False)
         self._made(place, path, by, lambda held, _, *owner: Symlink(held, target, *owner), 0o777)
 
-    def link(self, target: str, path: str, by: Caller) -> None:
+    def link(self, target: str, path: str, by: FileCaller) -> None:
         """Give a file one more name.  Raises FileError."""
         source = self.walk(target, by, follow=False)
         if source.inode is None:
@@ -356,14 +356,14 @@ class Tree:
             raise FileError("EXDEV", path)
         place.parent.add(place.name, source.inode, self.wall_us())
 
-    def unlink(self, path: str, by: Caller) -> None:
+    def unlink(self, path: str, by: FileCaller) -> None:
         """Take away the name of a file.  Raises FileError."""
         place = self._removable(path, by)
         if place.inode is not None and place.inode.kind == "d":
             raise FileError("EISDIR", path)
         place.parent.drop(place.name, self.wall_us())
 
-    def rmdir(self, path: str, by: Caller) -> None:
+    def rmdir(self, path: str, by: FileCaller) -> None:
         """Take away an empty directory.  Raises FileError."""
         place = self._removable(path.rstrip("/") or "/", by)
         if not isinstance(place.inode, Directory):
@@ -372,7 +372,7 @@ class Tree:
             raise FileError("ENOTEMPTY", path)
         place.parent.drop(place.name, self.wall_us())
 
-    def rename(self, old: str, new: str, by: Caller) -> None:
+    def rename(self, old: str, new: str, by: FileCaller) -> None:
         """Give a file or a directory another name, in place of what has it.  Raises FileError."""
         source = self._removable(old.rstrip("/") or "/", by)
         target = self.walk(new.rstrip("/") or "/", by, follow=False)
@@ -398,7 +398,7 @@ class Tree:
         target.parent.add(target.name, inode, self.wall_us())
         source.parent.drop(source.name, self.wall_us())
 
-    def _made(self, place: Place, path: str, by: Caller, make: Callable[..., Inode], mode: int) -> Inode:
+    def _made(self, place: Place, path: str, by: FileCaller, make: Callable[..., Inode], mode: int) -> Inode:
         """A new inode with the caller as owner."""
         self._check_new(place, path, by)
         parent, now_us = place.parent, self.wall_us()
@@ -413,7 +413,7 @@ class Tree:
         parent.add(place.name, inode, now_us)
         return inode
 
-    def _check_new(self, place: Place, path: str, by: Caller) -> None:
+    def _check_new(self, place: Place, path: str, by: FileCaller) -> None:
         if place.inode is not None:
             raise FileError("EEXIST", path)
         if place.mount.read_only:
@@ -425,7 +425,7 @@ class Tree:
         if not place.parent.links:
             raise FileError("ENOENT", path)
 
-    def _removable(self, path: str, by: Caller) -> Place:
+    def _removable(self, path: str, by: FileCaller) -> Place:
         """The place of a name that the caller may take away."""
         place = self.walk(path, by, follow=False)
         inode, parent = place.inode, place.parent
@@ -445,14 +445,14 @@ class Tree:
 
     # --- attributes -------------------------------------------------------------------------------
 
-    def chmod(self, path: str, by: Caller, mode: int) -> None:
+    def chmod(self, path: str, by: FileCaller, mode: int) -> None:
         """Change permissions.  Raises FileError."""
         inode = self._owned(path, by)
         if by.identity.uid and by.identity.gid != inode.gid and inode.gid not in by.identity.groups:
             mode &= ~SETGID
         inode.mode = mode & 0o7777
 
-    def chown(self, path: str, by: Caller, uid: int, gid: int, *, follow: bool = True) -> None:
+    def chown(self, path: str, by: FileCaller, uid: int, gid: int, *, follow: bool = True) -> None:
         """Change owner and group; -1 keeps one of them.  Raises FileError."""
         inode = self._owned(path, by, follow=follow)
         mine = gid in (-1, inode.gid, by.identity.gid) or gid in by.identity.groups
@@ -463,7 +463,7 @@ class Tree:
         if inode.kind == "-":
             inode.mode &= 0o1777
 
-    def utime(self, path: str, by: Caller, mtime_us: int) -> None:
+    def utime(self, path: str, by: FileCaller, mtime_us: int) -> None:
         """Change the time of the last change.  Raises FileError."""
         place = self._writable(path, by)
         inode = place.inode
@@ -472,14 +472,14 @@ class Tree:
             raise FileError("EACCES", path)
         inode.mtime_us = mtime_us
 
-    def _owned(self, path: str, by: Caller, *, follow: bool = True) -> Inode:
+    def _owned(self, path: str, by: FileCaller, *, follow: bool = True) -> Inode:
         inode = self._writable(path, by, follow=follow).inode
         assert inode is not None
         if by.identity.uid not in (0, inode.uid):
             raise FileError("EPERM", path)
         return inode
 
-    def _writable(self, path: str, by: Caller, *, follow: bool = True) -> Place:
+    def _writable(self, path: str, by: FileCaller, *, follow: bool = True) -> Place:
         place = self.walk(path, by, follow=follow)
         if place.inode is None:
             raise FileError("ENOENT", path)
@@ -496,7 +496,7 @@ def _parts(path: str) -> list[str]:
     return names[::-1]
 
 
-def program_name(inode: Inode, by: Caller) -> str:
+def program_name(inode: Inode, by: FileCaller) -> str:
     """The name of the program that a file is, or is a copy of; "" if it is none."""
     if isinstance(inode, Program):
         return inode.name
