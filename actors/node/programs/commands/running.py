@@ -5,12 +5,12 @@ Mirrors  POSIX.1-2017 XCU sleep, xargs, nohup; timeout(1) of coreutils and busyb
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 from actors.node.programs.commands.system import signal_number
 from actors.node.programs.commands.texts import become
 from actors.node.programs.commands.tool import Failed, Options, Tool, Usage, to_bytes, to_text
-from actors.node.programs.lookup import NotRunnable, find
+from actors.node.programs.lookup import NOT_FOUND, NotRunnable, find
 from actors.node.programs.process import KILLED, Process, Signal
 from actors.node.programs.waits import PAUSE, Main, Wait
 from sim.patterns import pattern
@@ -195,6 +195,21 @@ def _called(tool: Tool, calls: list[list[str]], verbose: bool) -> Main:
     return code
 
 
+def busybox(tool: Tool) -> Main:
+    """Run the tool that the first argument names; --list prints all."""
+    programs = tool.files.programs
+    if not tool.args or tool.args[0] == "--list":
+        yield from tool.write("".join(f"{name}\n" for name in sorted(programs)))
+        return 0
+    name = tool.args[0].rpartition("/")[2]
+    if name not in programs or name == "busybox":
+        yield from tool.warn(f"{name}: applet not found\n")
+        return NOT_FOUND
+    tool.process.words = tool.args
+    runs: Callable[[Process], Main] = programs[name]
+    return (yield from runs(tool.process))
+
+
 def which(tool: Tool) -> Main:
     """Print the paths of commands: -a all of them."""
     options = tool.options("as")
@@ -261,6 +276,7 @@ def watch(tool: Tool) -> Main:
 
 
 COMMANDS = {
+    "busybox": busybox,
     "ionice": nice, "nice": nice, "nohup": nohup, "setsid": nice, "sleep": sleep, "stdbuf": nice, "time": time,
     "timeout": timeout, "usleep": usleep, "watch": watch, "which": which, "xargs": xargs,
 }  # fmt: skip

@@ -94,9 +94,9 @@ class Filesystem:
         self.inodes_used += inodes
 
     def give_back(self, size: int, inodes: int = 0) -> None:
-        """Count less."""
-        self.bytes_used -= size
-        self.inodes_used -= inodes
+        """Count less; files of the image, which were never counted, take nothing off."""
+        self.bytes_used = max(0, self.bytes_used - size)
+        self.inodes_used = max(0, self.inodes_used - inodes)
 
 
 class Inode:
