@@ -44,7 +44,7 @@ def read(shell: Shell, arguments: list[str]) -> Run:
             return 1
     limit = options.get("N", options.get("n", ""))
     delimiter = "" if "N" in options else options["d"][:1] or "\0" if "d" in options else "\n"
-    line, code = yield from _line(
+    line, code = yield from read_line(
         end, delimiter.encode(), int(limit) if limit.isdigit() else VALUE_MAX, until_us, raw="r" in options
     )
     text = line.decode("utf-8", "surrogateescape")
@@ -83,7 +83,7 @@ def _read_options(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
     return options, arguments[at:]
 
 
-def _line(
+def read_line(
     end: End, delimiter: bytes, limit: int, until_us: int | None, *, raw: bool
 ) -> Generator[Wait, None, tuple[bytes, int]]:
     """The bytes up to a delimiter, one at a time, as the rest belongs to the next program."""

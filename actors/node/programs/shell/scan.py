@@ -111,6 +111,7 @@ class Skeleton:
         self._opened: list[str] = []
         self._patterns: list[int] = []  # for each open `case` the entry of its item, -1 before one
         self._documents: list[tuple[int, int, bool, Raw]] = []
+        self.open_document = False  # True if a here document has no end
         self._scan()
 
     @property
@@ -264,7 +265,7 @@ class Skeleton:
             if not all(isinstance(part, Text) for part in word):
                 delimiter = raw.text
             literal = any(character in raw.text for character in "'\"\\")
-            lines = []
+            lines, self.open_document = [], True
             while self.at < len(text):
                 end = text.find("\n", self.at)
                 end = len(text) if end < 0 else end
@@ -273,6 +274,7 @@ class Skeleton:
                 if tabs:
                     line = line.lstrip("\t")
                 if line == delimiter:
+                    self.open_document = False
                     break
                 lines.append(line + "\n")
             body = "".join(lines)
@@ -452,3 +454,15 @@ class Skeleton:
         self._patterns[-1] = self._emit(RawPatterns(tuple(found)))
         self.out.append(") ")
         self._start, self._after = True, False
+
+
+def is_complete(text: str) -> bool:
+    """True if lines of input form whole commands, or have an error that no further line mends."""
+    if text.endswith("\\\n"):
+        return False
+    try:
+        skeleton = Skeleton(text)
+    except SyntaxFault as error:
+        return not error.note.startswith(("unexpected end", "unterminated"))
+    last = "".join(skeleton.out[-2:]).rstrip()
+    return not skeleton.open_document and not last.endswith(("&&", "|"))

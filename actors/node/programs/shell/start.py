@@ -1,24 +1,26 @@
 """The command line of a shell: `sh -c`, a file, its input.
 
 Mirrors  POSIX sh(1), bash(1).
-Differs  a shell that reads its script from its input reads all of it first; no shell is
-         interactive, and `-i` changes nothing.
+Differs  a shell with a terminal as its input shows a prompt, but has no history, no job control
+         and no editing of lines; `-i` changes nothing.
 """
 
 from __future__ import annotations
 
 from posixpath import basename
 
-from actors.node.programs.ends import receive_all
 from actors.node.programs.files.errors import FileError
 from actors.node.programs.process import Process
 from actors.node.programs.shell.builtins import set_options
 from actors.node.programs.shell.interpret import RUNNER, run_text
-from actors.node.programs.shell.life import live, replaceable
-from actors.node.programs.shell.scan import SOURCE_MAX
-from actors.node.programs.shell.state import Shell
+from actors.node.programs.shell.life import complain_syntax, live, replaceable
+from actors.node.programs.shell.quoting import SyntaxFault
+from actors.node.programs.shell.reading import read_line
+from actors.node.programs.shell.scan import SOURCE_MAX, is_complete
+from actors.node.programs.shell.state import Fatal, Shell
 from actors.node.programs.waits import Main
 
+_OFTEN_MAX = 8192  # characters of a command up to which each further line is looked at
 _TAKEN = ("--login", "--norc", "--noprofile", "--posix", "--noediting", "-l", "-i", "-s")
 
 
@@ -72,13 +74,67 @@ def run(process: Process) -> Main:
             return 127 if error.code == "ENOENT" and shell.bash else 126 if shell.bash else 2
         shell.label = path
     else:
-        end = process.ends.get(0)
-        script = (
-            ""
-            if end is None
-            else (yield from receive_all(end, SOURCE_MAX + 1)).decode("utf-8", "surrogateescape")
-        )
+        shell.arguments = arguments
+        return (yield from replaceable(process, lambda _: live(shell, lambda: _input(shell))))
     shell.arguments = arguments
     return (
         yield from replaceable(process, lambda _: live(shell, lambda: run_text(shell, script, final=True)))
+    )
+
+
+def _input(shell: Shell) -> Main:
+    """Run the commands of the input, each as soon as its last line has come."""
+    end = shell.process.ends.get(0)
+    if end is None:
+        return 0
+    output = shell.process.ends.get(2) if shell.process.parent is None else None
+    terminal = bool(getattr(end, "terminal", False) or getattr(output, "terminal", False))
+    held, check_at = "", 0
+    while True:
+        if terminal:
+            yield from shell.write(2, _prompt(shell, again=bool(held)))
+        data, ended = yield from read_line(end, b"\n", SOURCE_MAX, None, raw=True)
+        held += data.decode("utf-8", "surrogateescape") + ("" if ended else "\n")
+        if not ended and (len(held) < check_at or not is_complete(held)):
+            # a long command is looked at ever more rarely, so that its length costs no square
+            check_at = len(held) + max(0, len(held) - _OFTEN_MAX) // 4
+            continue
+        text, held, check_at = held, "", 0
+        try:
+            if text.strip():
+                shell.status = yield from run_text(shell, text)
+        except (Fatal, SyntaxFault) as error:
+            if not terminal:
+                raise
+            shell.status = 2
+            if isinstance(error, SyntaxFault):
+                yield from complain_syntax(shell, error)
+            else:
+                yield from shell.complain(error.text)
+        if ended:
+            return shell.status
+
+
+def _prompt(shell: Shell, *, again: bool) -> str:
+    """What a terminal shows before a line of input."""
+    given = shell.get("PS2" if again else "PS1")
+    sign = "#" if shell.process.identity.uid == 0 else "$"
+    if given is None:
+        given = (
+            "> "
+            if again
+            else "bash-5.2\\$ "
+            if shell.bash
+            else "\\w \\$ "
+            if shell.dialect == "ash"
+            else "\\$ "
+        )
+    home, cwd = shell.get("HOME") or "", shell.process.cwd
+    cwd = "~" + cwd[len(home) :] if home not in ("", "/") and (cwd + "/").startswith(home + "/") else cwd
+    host = shell.process.container.hostname
+    return (
+        given.replace("\\w", cwd)
+        .replace("\\h", host)
+        .replace("\\$", sign)
+        .replace("\\u", shell.get("USER") or "root")
     )

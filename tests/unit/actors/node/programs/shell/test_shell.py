@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.node.programs.ends import Output
+from actors.node.programs.ends import Output, ReadEnd, WriteEnd, pipe
 from actors.node.programs.process import Identity
 from actors.node.programs.shell import run
 from actors.node.programs.shell.life import START_US
@@ -97,6 +97,75 @@ def test_a_bash_script_knows_its_path_and_what_it_was_sourced_from() -> None:
 def test_input_is_a_script() -> None:
     result = shell("sh", "-s", "a", stdin=b"echo $1\nexit 3\n")
     assert (result.out, result.code) == ("a\n", 3)
+
+
+def typed(*lines: bytes, terminal: bool = False) -> list[str]:
+    """What a shell has printed after each of the pieces of input that come one after the other."""
+    reading, writing = Terminal.pipe() if terminal else pipe()
+    out, seen = bytearray(), []
+    table = Table(lambda: None)
+    ends = {0: reading, 1: Output(out.extend), 2: Output(out.extend)}
+    process = table.spawn(run, _around(), ("sh",), {"PATH": "/bin"}, "/tmp", Identity(), ends=ends)
+    for now_us, line in enumerate((b"", *lines)):
+        writing.write(line)
+        table.run(now_us * 100_000)
+        while table.next_us is not None and table.next_us < (now_us + 1) * 100_000:
+            table.run(table.next_us)
+        seen.append(out.decode())
+        out.clear()
+    writing.close()
+    table.run(10_000_000)
+    assert process.ended.ready
+    return [*seen, out.decode()]
+
+
+class Terminal(ReadEnd):
+    """A pipe that a shell takes for a terminal."""
+
+    terminal = True
+
+    @staticmethod
+    def pipe() -> tuple[ReadEnd, WriteEnd]:
+        """The two ends."""
+        reading, writing = pipe()
+        return Terminal(reading._pipe), writing
+
+
+def test_commands_of_the_input_run_when_they_are_complete() -> None:
+    lines = (
+        b"echo a\n",
+        b"echo",
+        b" b\n",
+        b"for i in 1 2\n",
+        b"do echo $i\n",
+        b"done\n",
+        b"read x\n",
+        b"typed\n",
+        b"echo $x\n",
+    )
+    assert typed(*lines) == ["", "a\n", "", "b\n", "", "", "1\n2\n", "", "", "typed\n", ""]
+    assert typed(b"cat <<E\n", b"doc\n", b"E\n", b"true &&\n", b"echo c\\\n", b"d\n") == [
+        "",
+        "",
+        "",
+        "doc\n",
+        "",
+        "",
+        "cd\n",
+        "",
+    ]
+
+
+def test_a_terminal_gets_prompts_and_outlives_errors() -> None:
+    assert typed(b"echo a\n", b"fi\n", b"'b\n", b"'\n", b"exit\n", terminal=True) == [
+        "/tmp # ",
+        "a\n/tmp # ",
+        'sh: syntax error: unexpected "fi"\n/tmp # ',
+        "> ",
+        "sh: b\n: not found\n/tmp # ",
+        "",
+        "",
+    ]
 
 
 def test_options_of_the_command_line_are_set() -> None:
