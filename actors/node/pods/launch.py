@@ -121,7 +121,7 @@ def _launch(
     limits, capacity = (spec.get("resources") or {}).get("limits") or {}, agent.spec.capacity
     surroundings = Surroundings(
         spec["name"], spec.get("image") or "", meta["name"], meta.get("namespace", "default"), hostname, files,
-        wall=ctx.said_us,
+        network=programs_of(worker).network(), wall=ctx.said_us,
         node=NodeFacts(
             agent.spec.name, arch=agent.spec.arch, cpus=max(1, quantity_milli(capacity.get("cpu", "1")) // 1000),
             memory_bytes=quantity_value(capacity.get("memory", "0")),

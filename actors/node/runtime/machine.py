@@ -26,6 +26,7 @@ from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, 
 from actors.node.runtime.ramps import Most, Ramp
 
 if TYPE_CHECKING:  # only a run with programs needs it
+    from actors.node.programs.network.fabric import Fabric
     from actors.node.runtime.interpreter import Interpreter
     from actors.node.runtime.output import ContainerLog
     from actors.node.runtime.pod_programs import PodPrograms, Running
@@ -119,6 +120,7 @@ class Machine:
     mounts: unique name of a volume -> for which pods it is mounted
     host_files: what volumes have changed on its disks
     disks: uid of a persistent volume -> its files, which all machines of the cluster share
+    fabric: the network between the pods of the cluster; None: a pod reaches only itself
     interpreter: runs programs of containers in place of the known ones, in tests
     agent: the running NodeAgent, for the log endpoint and for faults
     """
@@ -144,6 +146,7 @@ class Machine:
         self.mounts: dict[str, Device] = {}
         self.host_files = HostFiles()
         self.disks: dict[str, Any] = {}
+        self.fabric: Fabric | None = None
         self.interpreter: Interpreter | None = None
         self.agent: Any = None
         self.changed: Callable[[PodRuntime | None], None] = _no_listener

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from actors.node.programs.ends import End, Null, Output, WriteEnd, pipe
 from actors.node.programs.lookup import NotRunnable
+from actors.node.programs.network.fabric import Network
 from actors.node.programs.process import Identity, NoProcess, Process, Signal
 from actors.node.programs.surroundings import Surroundings
 from actors.node.programs.table import Table
@@ -119,7 +120,7 @@ class PodPrograms:
     """
 
     __slots__ = (
-        "_ended", "_kernel", "_machine", "_runs", "_stirred", "_timer", "held", "pod", "refresher", "table", "volumes",
+        "_ended", "_kernel", "_machine", "_network", "_runs", "_stirred", "_timer", "held", "pod", "refresher", "table", "volumes",
     )  # fmt: skip
 
     def __init__(self, machine: Machine, kernel: Kernel, pod: PodRuntime) -> None:
@@ -130,6 +131,7 @@ class PodPrograms:
         self.refresher: object = None
         self._machine = machine
         self._kernel = kernel
+        self._network: tuple[int, Network] | None = None  # and the number of its sandbox
         self._timer: Timer | None = None
         self._stirred = self._runs = False
         self._ended: list[Callable[[], None]] = []
@@ -182,6 +184,16 @@ class PodPrograms:
         self._machine.keep_output(container, log)
         first.ended.watch(lambda: self._after(lambda: self._first_ended(running)))
         self.planned(container)
+
+    def network(self) -> Network:
+        """The network that all containers of the pod's present sandbox share."""
+        machine, held = self._machine, self._network
+        if held is None or held[0] != self.pod.attempt:
+            made = Network(self.pod.ip, machine.spec.name)
+            if machine.fabric is not None:
+                made = machine.fabric.network(self.pod.ip, machine.spec.name)
+            held = self._network = self.pod.attempt, made
+        return held[1]
 
     def execute(
         self,

@@ -445,3 +445,20 @@ async def test_data_of_a_claim_outlive_the_pod_and_follow_the_volume_to_another_
             await kernel.run_until(60 * SECOND)
             assert state(api)["terminated"]["exitCode"] == code
             assert disks[uid].filesystem.bytes_max == 1 << 30
+
+
+async def test_containers_of_a_pod_share_one_network_at_its_address() -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        spec = running(":wait=100")
+        spec["containers"].append({**spec["containers"][0], "name": "d"})
+        api.bind("web", spec)
+        api.bind("other", running(":wait=100"))
+        await kernel.run_until(30 * SECOND)
+        hosts: dict[str, list[Any]] = {}
+        for programs in node.machine.programs.values():
+            networks = [one.launch.surroundings.network for one in programs.held.values()]
+            assert all(network.host == programs.pod.ip for network in networks)
+            hosts[programs.pod.key] = networks
+        assert len({id(network) for network in hosts["default/web"]}) == 1
+        assert hosts["default/other"][0] is not hosts["default/web"][0]
