@@ -93,7 +93,10 @@ def mkdir(tool: Tool) -> Main:
             yield from tool.complain(f"{what}: {error.text}")
             continue
         if "v" in options:
-            yield from tool.write(f"{tool.name}: created directory '{path}'\n")
+            made = (
+                f"created directory: '{path}'" if tool.busybox else f"{tool.name}: created directory '{path}'"
+            )
+            yield from tool.write(made + "\n")
     return tool.code
 
 
@@ -206,7 +209,12 @@ def _copied(tool: Tool, source: str, target: str, options: Options, depth: int) 
             )
             return
         if not files.exists(target, process):
-            files.mkdir(target, process, inode.mode | 0o700)
+            try:
+                files.mkdir(target, process, inode.mode | 0o700)
+            except FileError as error:
+                what = "can't create directory" if tool.busybox else "cannot create directory"
+                yield from tool.complain(f"{what} '{target}': {error.text}")
+                return
         for name in files.listdir(source, process):
             yield from _copied(
                 tool, f"{source.rstrip('/')}/{name}", f"{target.rstrip('/')}/{name}", options, depth + 1
@@ -330,6 +338,8 @@ def _not_moved(tool: Tool, source: str, target: str, error: FileError) -> str:
         return f"can't rename '{source}': {error.text}"
     if error.code == "EINVAL":
         return f"cannot move '{source}' to a subdirectory of itself, '{target}'"
+    if error.code == "ENOTDIR" and tool.files.exists(target, tool.process):
+        return f"cannot overwrite non-directory '{target}' with directory '{source}'"
     if error.code == "EISDIR":
         return f"cannot overwrite directory '{target}' with non-directory"
     return f"cannot move '{source}' to '{target}': {error.text}"

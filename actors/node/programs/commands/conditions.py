@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.node.programs.commands.patterns import Pattern
-from actors.node.programs.commands.tool import Failed, Tool, to_bytes, to_text
+from actors.node.programs.commands.tool import Failed, Tool, Usage, to_bytes, to_text
 from actors.node.programs.files.errors import FileError
 from actors.node.programs.files.inodes import SETGID, SETUID, STICKY
 from actors.node.programs.process import Process
@@ -114,7 +114,7 @@ class _Expression:
         match = _WHOLE.fullmatch(text)
         if match is None or len(text) > 40:
             raise Wrong(
-                f"{text}: bad number" if self.process.container.files.busybox else f"Illegal number: {text}"
+                f"{text}: bad number" if self.process.container.files.busybox else f"invalid integer '{text}'"
             )
         return int(match[1])
 
@@ -243,7 +243,7 @@ def expr(tool: Tool) -> Main:
     """Evaluate an expression of words."""
     words = list(tool.args)
     if not words:
-        raise Failed("missing operand" if not tool.busybox else "too few arguments", 2)
+        raise Failed("too few arguments", 2) if tool.busybox else Usage("missing operand", 2)
     parser = _Arithmetic(words)
     try:
         value = parser.level(0, 0)

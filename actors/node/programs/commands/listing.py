@@ -1,6 +1,6 @@
-"""Commands that list: ls, stat, find, du, df.
+"""Commands that list: ls, stat, find.
 
-Mirrors  ls(1), stat(1), find(1), du(1), df(1) of GNU and busybox.
+Mirrors  ls(1), stat(1), find(1) of GNU and busybox.
 Differs  names are sorted by bytes, as in the POSIX locale; colours are never shown.
 """
 
@@ -21,7 +21,7 @@ from actors.node.programs.commands.names import (
 )
 from actors.node.programs.commands.tool import Failed, Options, Steps, Tool, Usage
 from actors.node.programs.files.errors import FileError
-from actors.node.programs.files.inodes import Directory, Filesystem, Inode, Symlink, blocks
+from actors.node.programs.files.inodes import Directory, Inode, Symlink, blocks
 from actors.node.programs.waits import PAUSE, Main, Wait
 from sim.patterns import pattern
 from sim.units import SECOND
@@ -276,6 +276,7 @@ class _Find:
         self.depth_first = "-depth" in self.words or "-delete" in self.words
         self.same_mount = "-xdev" in self.words or "-mount" in self.words
         self.pruned = self.quits = False
+        self.gathered: dict[tuple[str, ...], list[str]] = {}  # command of -exec + -> its files
         kept: list[str] = []
         words = iter(self.words)
         for word in words:
@@ -309,6 +310,15 @@ class _Find:
             raise Failed(f"paths must precede expression: `{self.words[self.at]}'")
         if value and not self.acts:
             yield from self.tool.write(path + "\n")
+
+    def finish(self) -> Main:
+        """Run the commands that take many files at once; returns the exit code."""
+        code = self.tool.code
+        for words, paths in self.gathered.items():
+            at = words.index("{}") if "{}" in words else len(words)
+            ended = yield from self.tool.run([*words[:at], *paths, *words[at + 1 :]])
+            code = code or (1 if ended else 0)
+        return code
 
     def peek(self) -> str:
         return self.words[self.at] if self.at < len(self.words) else ""
@@ -376,6 +386,9 @@ class _Find:
         while (word := self.take()) not in (";", "+"):
             words.append(word)
         if not live:
+            return True
+        if word == "+":
+            self.gathered.setdefault(tuple(words), []).append(path)
             return True
         code = yield from self.tool.run([one.replace("{}", path) for one in words])
         return code == 0
@@ -447,7 +460,7 @@ def find(tool: Tool) -> Main:
             if entered or not search.depth_first or inode.kind != "d":
                 yield from search.visit(path, inode, depth)
                 if search.quits:
-                    return tool.code
+                    return (yield from search.finish())
             if entered or not isinstance(inode, Directory) or search.pruned:
                 continue
             if search.depth_first:
@@ -455,7 +468,7 @@ def find(tool: Tool) -> Main:
             if depth >= search.most:
                 continue
             waiting += yield from _below(tool, search, path, inode, depth, top.mount.path)
-    return tool.code
+    return (yield from search.finish())
 
 
 def _below(
@@ -481,110 +494,4 @@ def _below(
     return found[::-1]
 
 
-# --- sizes ----------------------------------------------------------------------------------------
-
-
-def du(tool: Tool) -> Main:
-    """Show how much directories take: -s of the operands only, -h -k -m -b units, -a of files too."""
-    options = tool.options("shkmbacd:xL", {"summarize": "s", "human-readable": "h", "all": "a", "bytes": "b",
-                                           "max-depth": "d", "total": "c"})  # fmt: skip
-    most = 0 if "s" in options else int(options.last("d")[:6]) if options.last("d").isdigit() else DEPTH_MAX
-    total = 0
-
-    def shown(size: int) -> str:
-        unit = options.latest("hkmb") or "k"
-        return size_text(size) if unit == "h" else str(-(-size // {"k": 1024, "m": 1 << 20, "b": 1}[unit]))
-
-    for path in options.rest or ["."]:
-        try:
-            top = tool.files.lookup(path, tool.process, follow=False)
-        except FileError as error:
-            yield from tool.complain(
-                f"{path}: {error.text}" if tool.busybox else f"cannot access '{path}': {error.text}"
-            )
-            continue
-        seen: set[int] = set()
-        rows: list[tuple[str, int]] = []
-        total += _summed(path, top, 0, most, "a" in options, "b" in options, seen, rows)
-        for name, size in rows:
-            yield from tool.write(f"{shown(size)}\t{name}\n")
-    if "c" in options:
-        yield from tool.write(f"{shown(total)}\ttotal\n")
-    return tool.code
-
-
-def _summed(
-    path: str,
-    inode: Inode,
-    depth: int,
-    most: int,
-    files: bool,
-    apparent: bool,
-    seen: set[int],
-    rows: list[tuple[str, int]],
-) -> int:
-    """The size of a file, or of a directory with all below it; adds the rows that `du` shows."""
-    if id(inode) in seen:
-        return 0
-    seen.add(id(inode))
-    size = inode.size if apparent else inode.taken
-    if isinstance(inode, Directory) and depth < 200:
-        for name, below in sorted(inode.entries.items()):
-            size += _summed(f"{path.rstrip('/')}/{name}", below, depth + 1, most, files, apparent, seen, rows)
-    if depth <= most and (not depth or files or inode.kind == "d"):
-        rows.append((path, size))
-    return size
-
-
-def df(tool: Tool) -> Main:
-    """Show the room of filesystems: -h -k -m units, -i inodes, -P one line each, -T type."""
-    options = tool.options(
-        "hkmiPTa", {"human-readable": "h", "inodes": "i", "portability": "P", "print-type": "T"}
-    )
-    held: list[tuple[str, Filesystem]] = []
-    for path in options.rest or list(tool.files.mounts):
-        try:
-            place = tool.files.walk(path, tool.process)
-        except FileError as error:
-            yield from tool.complain(f"{path}: {error.text}")
-            continue
-        inode = place.inode or place.parent
-        if options.rest or all(inode.filesystem is not other for _, other in held):
-            held.append((place.mount.path, inode.filesystem))
-    unit = options.latest("hkm") or "k"
-    sizes = {
-        "h": "Size",
-        "k": "1K-blocks" if not tool.busybox or "P" not in options else "1024-blocks",
-        "m": "1M-blocks",
-    }
-    first = ["Filesystem", *(["Type"] if "T" in options else [])]
-    if "i" in options:
-        table = [[*first, "Inodes", "IUsed", "IFree", "IUse%", "Mounted on"]]
-    else:
-        available = "Avail" if unit == "h" and not tool.busybox else "Available"
-        table = [[*first, sizes[unit], "Used", available, "Use%", "Mounted on"]]
-    for path, filesystem in held:
-        largest, used = filesystem.bytes_max, filesystem.bytes_used
-        if "i" in options:
-            largest, used = filesystem.inodes_max, filesystem.inodes_used
-        amounts = [str(amount) for amount in (largest, used, largest - used)]
-        if "i" not in options:
-            amounts = [
-                size_text(amount) if unit == "h" else str(amount // (1024 if unit == "k" else 1 << 20))
-                for amount in (largest, used, largest - used)
-            ]
-        percent = f"{-(-100 * used // largest)}%" if largest else "-"
-        kind = [filesystem.kind] if "T" in options else []
-        table.append([filesystem.source, *kind, *amounts, percent, path])
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    widths[0] = max(widths[0], 20 if tool.busybox else 14)
-    for row in table:
-        cells = [
-            cell.ljust(width) if not at else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield from tool.write(" ".join([*cells[:-1], row[-1]]) + "\n")
-    return tool.code
-
-
-COMMANDS = {"df": df, "du": du, "find": find, "ls": ls, "stat": stat}
+COMMANDS = {"find": find, "ls": ls, "stat": stat}

@@ -237,8 +237,8 @@ def _ranges(tool: Tool, text: str) -> list[tuple[int, int]]:
 
 def cut(tool: Tool) -> Main:
     """Print parts of lines: -f fields with -d delimiter and -s, -c or -b characters."""
-    options = tool.options("b:c:f:d:sn", {"bytes": "b", "characters": "c", "fields": "f", "delimiter": "d",
-                                          "only-delimited": "s", "complement": "C"})  # fmt: skip
+    options = tool.options("b:c:f:d:snO:", {"bytes": "b", "characters": "c", "fields": "f", "delimiter": "d", "complement": "C",
+                                          "only-delimited": "s", "output-delimiter": "O"})  # fmt: skip
     kind = options.latest("bcf")
     if not kind:
         if tool.busybox:
@@ -246,6 +246,7 @@ def cut(tool: Tool) -> Main:
         raise Usage("you must specify a list of bytes, characters, or fields")
     ranges = _ranges(tool, options.last(kind))
     delimiter = to_bytes(options.last("d", "\t"))[:1] or b"\0"
+    glue = to_bytes(options.last("O")) or delimiter
 
     def visit(_: str, lines: Lines) -> Steps:
         while line := (yield from lines.line()):
@@ -262,7 +263,7 @@ def cut(tool: Tool) -> Main:
             chosen = [
                 field for at, field in enumerate(fields) if any(start <= at < end for start, end in ranges)
             ]
-            yield from tool.write(delimiter.join(chosen) + b"\n")
+            yield from tool.write(glue.join(chosen) + b"\n")
 
     yield from tool.inputs(options.rest, visit)
     return tool.code

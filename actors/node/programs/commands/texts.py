@@ -217,6 +217,10 @@ def printf(tool: Tool) -> Main:
         for problem in state.problems:
             yield from tool.complain(problem)
         state.problems = []
+        if not state.used and state.args and not tool.busybox:
+            yield from tool.warn(
+                f"{tool.name}: warning: ignoring excess arguments, starting with '{state.args[0]}'\n"
+            )
         if state.stopped or not state.used or not state.args:
             return tool.code
 

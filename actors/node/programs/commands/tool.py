@@ -25,7 +25,7 @@ LINE_MAX = 65536
 INPUT_MAX = 16 << 20  # bytes of all that a command such as `sort` keeps
 
 # The commands of busybox that say "can't open" of an input.
-_CANNOT = ("cat", "md5sum", "nl", "sha1sum", "sha256sum", "sha512sum", "tail", "tee")
+_CANNOT = ("cat", "md5sum", "nl", "sha1sum", "sha256sum", "sha512sum", "tail", "tee", "uniq")
 
 Steps = Generator[Wait, None, None]
 
