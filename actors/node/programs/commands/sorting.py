@@ -237,7 +237,7 @@ def _ranges(tool: Tool, text: str) -> list[tuple[int, int]]:
 
 def cut(tool: Tool) -> Main:
     """Print parts of lines: -f fields with -d delimiter and -s, -c or -b characters."""
-    options = tool.options("b:c:f:d:snO:", {"bytes": "b", "characters": "c", "fields": "f", "delimiter": "d", "complement": "C",
+    options = tool.options("b:c:f:d:snO:", {"bytes": "b", "characters": "c", "fields": "f", "delimiter": "d",
                                           "only-delimited": "s", "output-delimiter": "O"})  # fmt: skip
     kind = options.latest("bcf")
     if not kind:
