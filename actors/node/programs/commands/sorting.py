@@ -237,8 +237,10 @@ def _ranges(tool: Tool, text: str) -> list[tuple[int, int]]:
 
 def cut(tool: Tool) -> Main:
     """Print parts of lines: -f fields with -d delimiter and -s, -c or -b characters."""
-    options = tool.options("b:c:f:d:snO:", {"bytes": "b", "characters": "c", "fields": "f", "delimiter": "d",
-                                          "only-delimited": "s", "output-delimiter": "O"})  # fmt: skip
+    longs = {
+        "bytes": "b", "characters": "c", "fields": "f", "delimiter": "d", "only-delimited": "s", "output-delimiter": "O",
+    }  # fmt: skip
+    options = tool.options("b:c:f:d:snO:", longs)
     kind = options.latest("bcf")
     if not kind:
         if tool.busybox:
