@@ -4,7 +4,6 @@ Every function takes the text and the place of the first character, and returns 
 last one.
 
 Holds: nesting is at most `NESTING_MAX` deep, in every mixture.
-Differs  a here document within `$( )` that holds an unbalanced parenthesis is not understood.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from sim.patterns import pattern
 NESTING_MAX = 50  # real scripts nest some ten deep; each level takes several frames of Python
 META = frozenset(" \t\n;&|<>()")
 _WORD = pattern(r"[A-Za-z]+")
+_DOCUMENT = pattern(r"<<(-?)[ \t]*([^\s;&|<>()]+)")
 
 
 class SyntaxFault(Exception):
@@ -109,9 +109,18 @@ def skip_parentheses(text: str, at: int, depth: int = 0) -> int:
     """After `(...)`: a script or an expression."""
     start, depth = at, _deeper(depth)
     opened: list[str] = []
+    documents: list[tuple[str, str]] = []  # delimiters of those that begin after this line
     fresh = True  # True at the begin of a word
     while at < len(text):
         character = text[at]
+        calculates = opened[-2:] == ["(", "("] or text.startswith("<<<", at)
+        if character == "<" and not calculates and (found := _DOCUMENT.match(text, at)) is not None:
+            documents.append((found[1], found[2].translate(_QUOTES)))
+            at, fresh = found.end(), False
+            continue
+        if character == "\n" and documents:
+            at, documents, fresh = _skip_documents(text, at + 1, documents), [], True
+            continue
         if character == "#" and fresh and opened[-1:] != [""] and at and text[at - 1] in " \t\n;":
             end = text.find("\n", at)
             at = len(text) if end < 0 else end
@@ -124,9 +133,9 @@ def skip_parentheses(text: str, at: int, depth: int = 0) -> int:
                 if not opened:
                     return at + 1
         elif fresh and character.isalpha():
-            found = _WORD.match(text, at)
-            assert found is not None
-            word, at = found[0], found.end()
+            letters = _WORD.match(text, at)
+            assert letters is not None
+            word, at = letters[0], letters.end()
             whole = at >= len(text) or text[at] in META
             if word == "case" and whole:
                 opened.append("case")
@@ -135,8 +144,24 @@ def skip_parentheses(text: str, at: int, depth: int = 0) -> int:
             fresh = False
             continue
         fresh = character in META
-        at = skip_quoted(text, at, depth)
+        at = at + 3 if text.startswith("<<<", at) else skip_quoted(text, at, depth)
     raise SyntaxFault("", 1 + text.count("\n", 0, start), "unterminated parenthesis")
+
+
+_QUOTES = {ord(character): None for character in "'\"\\"}
+
+
+def _skip_documents(text: str, at: int, documents: list[tuple[str, str]]) -> int:
+    """After the here documents that begin here."""
+    for tabs, delimiter in documents:
+        while at < len(text):
+            end = text.find("\n", at)
+            end = len(text) if end < 0 else end
+            line = text[at:end]
+            at = min(end + 1, len(text))
+            if (line.lstrip("\t") if tabs else line) == delimiter:
+                break
+    return at
 
 
 def skip_braces(text: str, at: int, depth: int = 0, *, quoted: bool = False) -> int:
