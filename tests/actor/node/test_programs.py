@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -462,3 +463,18 @@ async def test_containers_of_a_pod_share_one_network_at_its_address() -> None:
             hosts[programs.pod.key] = networks
         assert len({id(network) for network in hosts["default/web"]}) == 1
         assert hosts["default/other"][0] is not hosts["default/web"][0]
+
+
+async def test_a_tick_during_a_probes_command_leads_to_the_next_probe_at_once() -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        slow = {
+            "exec": {"command": ["steps", ":wait=3", ":needs=/none"]},
+            "periodSeconds": 2,
+            "timeoutSeconds": 9,
+        }
+        api.bind("web", running(":wait=1000", livenessProbe={**slow, "failureThreshold": 99}))
+        await kernel.run_until(60 * SECOND)
+        times = [at_us for at_us, _ in api.events("Unhealthy")]
+        assert len(times) > 5
+        assert {later - earlier for earlier, later in pairwise(times)} == {3 * SECOND}
