@@ -18,7 +18,7 @@ Differs  only a command that the interpreter runs takes time; any other probe su
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from actors.node.runtime.containers import Container, PodRuntime
@@ -31,7 +31,7 @@ from sim.kernel.timer import Timer
 from sim.units import SECOND
 
 if TYPE_CHECKING:
-    from actors.node.runtime.pod_programs import Outcome
+    from actors.node.runtime.pod_programs import Outcome, PodPrograms
 
 ProbeKind = Literal["Startup", "Readiness", "Liveness"]
 KINDS: tuple[tuple[str, ProbeKind], ...] = (
@@ -98,14 +98,8 @@ class ProbedPod(Protocol):
         """A probe of a container failed: record the event."""
         ...
 
-    def runs_programs(self, container: Container) -> bool:
-        """True if the interpreter runs programs in the container."""
-        ...
-
-    def execute(
-        self, container: Container, words: tuple[str, ...], limit_us: int, then: Callable[[Outcome], None]
-    ) -> None:
-        """Run a command in the container, for at most so long; `then` is called when it has ended."""
+    def programs_in(self, container: Container) -> PodPrograms | None:
+        """The pod's processes if some of them are in the container."""
         ...
 
     def errored(self, probe: Probe, error: str) -> None:
@@ -325,13 +319,19 @@ class Probe:
             words = tuple(self.spec["exec"].get("command") or ())
             limit_us = int(self.spec.get("timeoutSeconds") or 1) * SECOND
             found = container  # the instance in which the command runs
-            self._owner.execute(container, words, limit_us, lambda outcome: self._executed(found, outcome))
+            programs, run = self._owner.programs_in(container), self._ctx.run
+            assert programs is not None
+
+            def ended(outcome: Outcome) -> None:
+                self._executed(found, outcome)
+
+            programs.command(container, words, lambda outcome: run(ended, outcome), limit_us)
             return
         self._judge(container, self._succeeds(container, now_us))
 
     def _executes(self, container: Container) -> bool:
         """True if the probe's command is run by the interpreter."""
-        if not self._owner.runs_programs(container):
+        if self._owner.programs_in(container) is None:
             return False
         return container.unhealthy is None and not container.behaviour.answers_probes
 

@@ -17,7 +17,7 @@ Differs  of the resyncs of a healthy pod every 60 to 90 s only those are run tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, assert_never
 
 from actors.node.pod_spec import Requests
@@ -65,7 +65,7 @@ from sim.options.features.gates import GRPC_PROBES, enabled
 from sim.units import SECOND, format_time, parse_time
 
 if TYPE_CHECKING:
-    from actors.node.runtime.pod_programs import Outcome
+    from actors.node.runtime.pod_programs import PodPrograms
 
 RETRY_US = 10 * SECOND  # pod_workers.go: backOffPeriod, jitter 0.5
 NETWORK_RETRY_US = 1 * SECOND  # kubelet.go: backOffOnTransientErrorPeriod
@@ -554,17 +554,10 @@ class Worker:
         fault = profile.imposed(self.pod, container.name, False, "healthy_after_us", "unhealthy_after_us")
         return met_first(self.runtime, container, fault) if self.runtime is not None else 0
 
-    def runs_programs(self, container: Container) -> bool:
-        """True if the interpreter runs programs in the container."""
-        return self.agent.machine.running_program(container) is not None
-
-    def execute(
-        self, container: Container, words: tuple[str, ...], limit_us: int, then: Callable[[Outcome], None]
-    ) -> None:
-        """Run a command in the container, for at most so long; `then` is called when it has ended."""
-        ctx = self.agent.ctx
-        programs = self.agent.machine.programs[self.uid]
-        programs.command(container, words, lambda outcome: ctx.run(then, outcome), limit_us)
+    def programs_in(self, container: Container) -> PodPrograms | None:
+        """The pod's processes if some of them are in the container."""
+        machine = self.agent.machine
+        return machine.programs[self.uid] if machine.running_program(container) is not None else None
 
     def errored(self, probe: Probe, error: str) -> None:
         """Record the event of a probe that could not be carried out."""
