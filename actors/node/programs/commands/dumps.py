@@ -26,10 +26,10 @@ DD_BLOCK_MAX = 64 << 20
 def hexdump(tool: Tool) -> Main:
     """Print bytes as hexadecimal numbers: -C with characters, -n only so many, -v all rows."""
     options = tool.options("Cn:vxcbs:e:d")
-    data = yield from tool.everything(options.rest)
     skip, most = (
         int(options.last(letter, "0")) if options.last(letter, "0").isdigit() else 0 for letter in "sn"
     )
+    data = yield from tool.everything(options.rest, skip + most if most else 0)
     data = data[skip : skip + most] if "n" in options else data[skip:]
     before, starred = b"", False
     canonical = "C" in options
@@ -65,11 +65,11 @@ def od(tool: Tool) -> Main:
     """Print bytes as numbers: -A base of addresses, -t type, -c -x -b -d -o, -N so many."""
     options = tool.options("A:t:N:j:vcxbdow:a", {"address-radix": "A", "format": "t", "read-bytes": "N", "skip-bytes": "j",
                                                  "width": "w"})  # fmt: skip
-    data = yield from tool.everything(options.rest)
     skip = int(options.last("j", "0")) if options.last("j", "0").isdigit() else 0
-    data = data[skip:]
-    if options.last("N").isdigit():
-        data = data[: int(options.last("N")[:12])]
+    most = int(options.last("N")[:12]) if options.last("N").isdigit() else 0
+    data = (yield from tool.everything(options.rest, skip + most if most else 0))[skip:]
+    if "N" in options:
+        data = data[:most]
     kind = options.last("t") or {"c": "c", "x": "x2", "b": "o1", "d": "u2", "o": "o2", "a": "a"}.get(
         options.latest("cxbdoa") or "o", "o2"
     )
@@ -113,9 +113,9 @@ def _address(base: str, at: int) -> str:
 def xxd(tool: Tool) -> Main:
     """Print bytes as hexadecimal numbers: -p only them, -r back again, -l only so many."""
     options = tool.options("prl:c:us:g:")
-    data = yield from tool.everything(options.rest)
-    if options.last("l").isdigit():
-        data = data[: int(options.last("l")[:12])]
+    most = int(options.last("l")[:12]) if options.last("l").isdigit() else 0
+    data = yield from tool.everything(options.rest, most)
+    data = data[:most] if most else data
     if "r" in options:
         text = data.decode("latin-1")
         if "p" not in options:
@@ -137,10 +137,10 @@ def xxd(tool: Tool) -> Main:
 def base64(tool: Tool) -> Main:
     """Encode as base64: -d decodes, -w line length, 0 for one line."""
     options = tool.options("dDw:i", {"decode": "d", "wrap": "w", "ignore-garbage": "i"})
-    data = yield from tool.everything(options.rest[:1])
-    if tool.code:
-        return tool.code
     if "d" in options or "D" in options:
+        data = yield from tool.everything(options.rest[:1])
+        if tool.code:
+            return tool.code
         text = b"".join(data.split())
         good = pattern(rb"[A-Za-z0-9+/]*").match(text)
         kept = good[0] if good else b""
@@ -157,13 +157,30 @@ def base64(tool: Tool) -> Main:
     width = options.last("w", "76")
     if not width.isdigit():
         raise Failed(f"invalid wrap size: '{width}'" if not tool.busybox else f"invalid number '{width}'")
-    encoded, size = b64encode(data), int(width[:9])
-    if not size:
-        yield from tool.write(encoded)
-        return tool.code
-    for at in range(0, len(encoded), size):
-        yield from tool.write(encoded[at : at + size] + b"\n")
+    size = int(width[:9])
+    rest = b""  # text of a line that is not full
+
+    def visit(_: str, lines: Lines) -> Steps:
+        nonlocal rest
+        kept = b""
+        while data := (yield from lines.chunk()):
+            kept += data
+            whole = len(kept) // 3 * 3
+            text, kept = rest + b64encode(kept[:whole]), kept[whole:]
+            full = len(text) // size * size if size else len(text)
+            rest = text[full:]
+            yield from tool.write(_wrapped(text[:full], size))
+            yield from tool.flush()
+        rest += b64encode(kept)
+
+    yield from tool.inputs(options.rest[:1], visit)
+    yield from tool.write(_wrapped(rest, size))
     return tool.code
+
+
+def _wrapped(text: bytes, size: int) -> bytes:
+    """Text in lines of a size, 0 for none."""
+    return b"".join(text[at : at + size] + b"\n" for at in range(0, len(text), size)) if size else text
 
 
 def _padded(rest: bytes) -> bytes:

@@ -5,7 +5,7 @@ Mirrors  POSIX.1-2017 XCU sed, with GNU's -E, -i, I, 0~step, +count and special 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 
 from actors.node.programs.commands.patterns import Found, Pattern
 from actors.node.programs.commands.sed_script import Address, Command, Script
@@ -34,6 +34,34 @@ def _filled(pieces: list[bytes | int | str], found: Found) -> bytes:
     return bytes(out)
 
 
+class _Input:
+    """The lines of some files, one after another."""
+
+    def __init__(self, tool: Tool, paths: list[str]) -> None:
+        self.tool = tool
+        self.paths = paths or ["-"]
+        self.at = 0
+        self.lines: Lines | None = None
+
+    def next(self) -> Generator[Wait, None, bytes]:
+        """The next line; b"" after the last one."""
+        while True:
+            if self.lines is None:
+                if self.at == len(self.paths):
+                    return b""
+                path, self.at = self.paths[self.at], self.at + 1
+                try:
+                    self.lines = Lines(self.tool.opened(path), self.tool.flush)
+                except FileError as error:
+                    yield from self.tool.complain(self.tool.unreadable(path, error))
+                    continue
+            line = yield from self.lines.line()
+            if line:
+                return line if line.endswith(b"\n") or self.at == len(self.paths) else line + b"\n"
+            self.lines.end.close()
+            self.lines = None
+
+
 class _Sed:
     """The state of one run."""
 
@@ -48,6 +76,12 @@ class _Sed:
         self.code: int | None = None
         self.out: bytearray | None = None  # where lines go with -i
         self.substituted = False
+        self.ahead: bytes | None = None
+        self.looks_ahead = any(
+            address is not None and address.number == -1
+            for one in commands
+            for address in (one.first, one.second)
+        )
 
     def print(self, data: bytes) -> Steps:
         """Print to standard output or to the edited file."""
@@ -56,22 +90,26 @@ class _Sed:
             return
         yield from self.tool.write(data)
 
-    def run(self, source: Generator[Wait, None, list[bytes]]) -> Steps:
+    def run(self, source: _Input) -> Steps:
         """Edit all lines."""
-        lines = yield from source
-        waiting: Iterator[bytes] = iter(lines)
-        self.left = len(lines)
-        for line in waiting:
-            self.left -= 1
+        self.source, self.ahead = source, None
+        while (line := (yield from self.following())) is not None:
             self.number += 1
             yield PAUSE
             self.newline = line.endswith(b"\n")
             self.space = line.removesuffix(b"\n")
-            yield from self.cycle(waiting)
+            yield from self.cycle()
             if self.code is not None:
                 return
 
-    def cycle(self, waiting: Iterator[bytes]) -> Steps:
+    def following(self) -> Generator[Wait, None, bytes | None]:
+        """The next line, None after the last; with an address of the last line, one more is read."""
+        line = self.ahead if self.ahead is not None else (yield from self.source.next())
+        if self.looks_ahead and line:
+            self.ahead = yield from self.source.next()
+        return line or None
+
+    def cycle(self) -> Steps:
         """Apply the script to one line."""
         at = self.steps = 0
         self.substituted = False
@@ -101,12 +139,11 @@ class _Sed:
                 shown &= one.name == "q"
                 break
             elif one.name in ("n", "N"):
-                following = next(waiting, None)
+                following = yield from self.following()
                 if following is None:
                     break
                 if one.name == "n" and not self.quiet:
                     yield from self.print(self.space + b"\n")
-                self.left -= 1
                 self.number += 1
                 self.newline = following.endswith(b"\n")
                 body = following.removesuffix(b"\n")
@@ -156,14 +193,14 @@ class _Sed:
         one.ends_at = self.number + one.second.extra if one.second.extra >= 0 else 0
         one.inside = one.second.extra != 0 and (one.second.number <= 0 or one.second.number > self.number)
         if one.second.number == -1:
-            one.inside = self.left > 0
+            one.inside = bool(self.ahead)
         return True
 
     def matches(self, address: Address) -> bool:
         if address.every:
             return self.number >= address.number and (self.number - address.number) % address.every == 0
         if address.number:
-            return self.left == 0 if address.number == -1 else self.number == address.number
+            return not self.ahead if address.number == -1 else self.number == address.number
         if address.repeats or address.pattern is not None:
             return self.used(address.pattern).found(self.space)
         return False
@@ -285,7 +322,7 @@ def sed(tool: Tool) -> Main:
         if in_place:
             editor.out, editor.number = bytearray(), 0
         before, tool.code = tool.code, 0
-        yield from editor.run(_lines(tool, group))
+        yield from editor.run(_Input(tool, group))
         failed, tool.code = tool.code, tool.code or before
         if failed and not tool.busybox:
             tool.code = 2
@@ -295,24 +332,6 @@ def sed(tool: Tool) -> Main:
         if editor.code is not None:
             return editor.code
     return tool.code
-
-
-def _lines(tool: Tool, paths: list[str]) -> Generator[Wait, None, list[bytes]]:
-    """The lines of all inputs, at most `INPUT_MAX` bytes."""
-    held: list[bytes] = []
-    size = 0
-
-    def visit(_: str, lines: Lines) -> Steps:
-        nonlocal size
-        if held and not held[-1].endswith(b"\n"):
-            held[-1] += b"\n"
-        while line := (yield from lines.line()):
-            size += len(line)
-            if size <= INPUT_MAX:
-                held.append(line)
-
-    yield from tool.inputs(paths, visit)
-    return held
 
 
 def _replaced(tool: Tool, path: str, suffix: str, data: bytes) -> Steps:

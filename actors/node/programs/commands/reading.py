@@ -362,4 +362,40 @@ def nl(tool: Tool) -> Main:
     return tool.code
 
 
-COMMANDS = {"cat": cat, "head": head, "nl": nl, "rev": rev, "tac": tac, "tail": tail, "tee": tee, "wc": wc}
+def fold(tool: Tool) -> Main:
+    """Break lines after a width: -w, 80 without it."""
+    options = tool.options("bsw:", {"width": "w", "bytes": "b"})
+    text = options.last("w", "80")
+    if not text.isdigit() or not int(text[:9]) > 0:
+        raise Failed(f"invalid number '{text}'" if tool.busybox else f"invalid number of columns: '{text}'")
+    width = int(text[:9])
+
+    def visit(_: str, lines: Lines) -> Steps:
+        rest = b""
+        while data := (yield from lines.chunk()):
+            *whole, rest = (rest + data).split(b"\n")
+            for line in whole:
+                yield from tool.write(
+                    b"".join(line[at : at + width] + b"\n" for at in range(0, len(line) or 1, width))
+                )
+            full = max(0, len(rest) - 1) // width * width
+            yield from tool.write(b"".join(rest[at : at + width] + b"\n" for at in range(0, full, width)))
+            rest = rest[full:]
+            yield from tool.flush()
+        yield from tool.write(rest)
+
+    yield from tool.inputs(options.rest, visit)
+    return tool.code
+
+
+COMMANDS = {
+    "cat": cat,
+    "fold": fold,
+    "head": head,
+    "nl": nl,
+    "rev": rev,
+    "tac": tac,
+    "tail": tail,
+    "tee": tee,
+    "wc": wc,
+}

@@ -257,6 +257,8 @@ def seq(tool: Tool) -> Main:
     except InvalidOperation:
         bad = next(word for word in words if not _is_decimal(word))
         raise Usage(f"invalid floating point argument: '{bad}'") from None
+    if any(not one.is_finite() or one.adjusted() > 30 or one.adjusted() < -30 for one in (first, step, last)):
+        raise Failed("numbers of this size are not known to the simulation")
     if not step:
         raise Usage(f"invalid Zero increment value: '{words[1]}'")
     places = max(0, *(-int(one.as_tuple().exponent) for one in (first, step)))

@@ -217,7 +217,7 @@ class Tool:
                 yield from self.complain(self.unreadable(path, error))
                 continue
             try:
-                yield from visit(path, Lines(end))
+                yield from visit(path, Lines(end, self.flush))
             except FileError as error:
                 yield from self.complain(f"{path}: {error.text}")
             end.close()
@@ -232,12 +232,18 @@ class Tool:
         lead = {"sort": "cannot read: ", "sed": "can't read "}.get(self.name, "")
         return f"{lead}{quoted}: {error.text}"
 
-    def everything(self, paths: Sequence[str]) -> Generator[Wait, None, bytes]:
-        """The bytes of all inputs, at most `INPUT_MAX`."""
+    def everything(self, paths: Sequence[str], enough: int = 0) -> Generator[Wait, None, bytes]:
+        """The bytes of all inputs, at most `INPUT_MAX`.
+
+        enough: no more is read after so many bytes; 0: all
+        """
         held = bytearray()
 
         def visit(_: str, lines: Lines) -> Steps:
-            while data := (yield from lines.chunk()):
+            while not enough or len(held) < enough:
+                data = yield from lines.chunk(min(CHUNK, enough - len(held)) if enough else CHUNK)
+                if not data:
+                    return
                 held.extend(data[: max(0, INPUT_MAX - len(held))])
 
         yield from self.inputs(paths, visit)
@@ -286,10 +292,12 @@ def _has_value(letter: str, spec: str) -> bool:
 class Lines:
     """The input of a command, by lines or by chunks."""
 
-    __slots__ = ("_ended", "_rest", "end")
+    __slots__ = ("_before_wait", "_ended", "_rest", "end")
 
-    def __init__(self, end: End) -> None:
+    def __init__(self, end: End, before_wait: Callable[[], Steps] | None = None) -> None:
+        """before_wait: prints what is held, called before input is waited for."""
         self.end = end
+        self._before_wait = before_wait
         self._rest = b""
         self._ended = False
 
@@ -298,7 +306,12 @@ class Lines:
         if self._rest:
             data, self._rest = self._rest[:size], self._rest[size:]
             return data
+        return (yield from self._received(size))
+
+    def _received(self, size: int) -> Generator[Wait, None, bytes]:
         yield PAUSE
+        if self._before_wait is not None and not self.end.readable.ready:
+            yield from self._before_wait()
         return (yield from receive(self.end, size))
 
     def line(self, stop: bytes = b"\n") -> Generator[Wait, None, bytes]:
@@ -306,8 +319,7 @@ class Lines:
         while True:
             at = self._rest.find(stop)
             if at < 0 and len(self._rest) < LINE_MAX and not self._ended:
-                yield PAUSE
-                data = yield from receive(self.end)
+                data = yield from self._received(CHUNK)
                 self._rest += data
                 self._ended = not data
                 continue

@@ -6,6 +6,7 @@ import pytest
 
 from actors.node.programs.commands.archives import Member, header
 from actors.node.programs.commands.tool import LINE_MAX
+from actors.node.programs.ends import pipe
 from actors.node.programs.files.inodes import HELD_MAX, OUTSIDE, Directory
 from actors.node.programs.files.special import system_mounts
 from actors.node.programs.files.tree import Tree, Volume
@@ -201,3 +202,24 @@ def test_an_archive_keeps_long_names() -> None:
     laboratory.files.mkdir("/out", OUTSIDE)
     assert laboratory.run(["tar", "xf", "-", "-C", "/out"], archive)[2] == 0
     assert laboratory.files.read(f"/out{path[2:]}/file") == b"data"
+
+
+@pytest.mark.parametrize(("words", "size"), [
+    (["hexdump", "-n", "4", "/dev/urandom"], 0), (["od", "-An", "-N4", "-tu4", "/dev/urandom"], 12),
+    (["xxd", "-l", "4", "-p", "/dev/urandom"], 9), (["sed", "2q", "/dev/zero"], 0), (["seq", "1e999999999"], 0),
+])  # fmt: skip
+def test_endless_input_ends_where_enough_was_read(words: list[str], size: int) -> None:
+    printed, _, code = with_devices(Laboratory()).run(words, until_us=SECOND)
+    assert code >= 0
+    assert not size or len(printed) == size
+
+
+def test_an_editor_in_a_pipe_prints_before_its_input_ends() -> None:
+    laboratory = Laboratory()
+    reader, writer = pipe()
+    laboratory.start(["sed", "s/o/0/"])
+    process = laboratory.table.processes[-1]
+    process.replace(0, reader)
+    writer.write(b"one\n")
+    laboratory.advance(SECOND)
+    assert bytes(laboratory.printed) == b"0ne\n"
