@@ -59,6 +59,7 @@ from sim.app.parts.given import check_object, node_spec
 from sim.app.parts.machine_watch import MachineWatch
 from sim.app.parts.observers import present, subscribed
 from sim.app.parts.overview import counted, named, overview
+from sim.app.parts.pod_network import PodNetwork
 from sim.app.parts.refused_leases import refused_leases
 from sim.app.parts.signing import SigningAuthorities
 from sim.app.parts.storage import add_drivers
@@ -311,6 +312,7 @@ class Cluster:
         """Add a node: its machine, and its agent, which registers it."""
         machine = Machine(self.node_spec(plan))
         machine.disks = self.disks
+        machine.fabric = self.pod_network.fabric
         options = self.options.nodes.get(plan.name)
         if options is None:  # added later than the plan
             options = self.options.nodes[plan.name] = node_agent_options(plan, self.names)
@@ -580,6 +582,13 @@ class Cluster:
         return present(self.storage.store, self.scheme, resources, self.kernel.now_us)
 
     # --- faults -----------------------------------------------------------------------------------
+
+    @cached_property
+    def pod_network(self) -> PodNetwork:
+        """The network between the programs of pods."""
+        return PodNetwork(
+            self.kernel, self.names, self.scheme, self.storage.store, self.nodes, self.options.nodes
+        )
 
     @cached_property
     def do(self) -> Steps:

@@ -22,6 +22,7 @@ from actors.node.programs.files.inodes import File, Filesystem
 from actors.node.programs.files.layout import make_folders
 from actors.node.programs.files.tree import Mount
 from actors.node.programs.lookup import PATH, NotRunnable, program
+from actors.node.programs.network.fabric import Wakes
 from actors.node.programs.process import NoProcess, Process, Signal
 from actors.node.programs.surroundings import NodeFacts, Surroundings
 from actors.node.programs.waits import Main, Wait
@@ -29,7 +30,9 @@ from actors.node.runtime.containers import Container
 from actors.node.runtime.identities import identity_of
 from actors.node.runtime.interpreter import Interpreter
 from actors.node.runtime.pod_programs import POD_MESSAGE_BYTES_MAX, Launch, PodPrograms, reason_of
+from actors.node.runtime.probe_answers import opens
 from actors.node.runtime.programs import words_of
+from actors.node.runtime.shell_scripts import program_of
 from actors.node.sources.environment import expanded_words
 from actors.node.sources.host_files import hosts_file, kernel_name
 from actors.node.sources.pod_dns import resolver_file
@@ -149,6 +152,33 @@ def _launch(
         terminal=bool(spec.get("tty")),
         message_max=POD_MESSAGE_BYTES_MAX // max(1, count),
     )  # fmt: skip
+
+
+def wake(worker: PodWorker, port: int) -> Wakes:
+    """Start the server of a container that has only run so far, if its image has one for the port.
+
+    A container that only runs, and may listen on the port, answers without a process.
+    """
+    from actors.node.programs.images import ASLEEP
+    from actors.node.runtime.interpreter import interpreter
+
+    runtime, found, agent = worker.runtime, interpreter(), worker.agent
+    if runtime is None or found is None:
+        return Wakes.NOTHING
+    answer = Wakes.NOTHING
+    for spec in worker.pod["spec"]["containers"]:
+        container = runtime.newest(spec["name"])
+        if container is None or not container.running(agent.now_us):
+            continue
+        if agent.machine.running_program(container) is not None:
+            continue
+        if ASLEEP.get(program_of(words_of(spec))) == port:
+            given = {one["name"]: one["value"] for one in spec.get("env") or () if "value" in one}
+            launch(worker, spec, container, given, found)
+            return Wakes.STARTS
+        if opens(spec, port) and container.healthy(agent.now_us):
+            answer = Wakes.ANSWERS
+    return answer
 
 
 def _own_files(worker: PodWorker, spec: Obj, now_us: int) -> list[Mount]:

@@ -35,17 +35,22 @@ PLAIN = ("sleep", "exit", "true", "false", ":")
 
 
 class Interpreter:
-    """The known programs.  programs: name -> what it does"""
+    """The known programs.
 
-    __slots__ = ("programs",)
+    programs: name -> what it does
+    asleep: names of servers that start when the first connection comes
+    """
 
-    def __init__(self, programs: Mapping[str, Any]) -> None:
+    __slots__ = ("asleep", "programs")
+
+    def __init__(self, programs: Mapping[str, Any], asleep: frozenset[str] = frozenset()) -> None:
         self.programs = programs
+        self.asleep = asleep
 
     def runs(self, container: Obj) -> bool:
         """True if the container's programs are to be simulated."""
         words = words_of(container)
-        if program_of(words) not in self.programs or _is_plain(words):
+        if program_of(words) not in self.programs or program_of(words) in self.asleep or _is_plain(words):
             return False
         if reads_input(words) and not container.get("stdin"):
             return False
@@ -108,7 +113,9 @@ def interpreter() -> Interpreter | None:
         return None
     commands = import_module("actors.node.programs.commands").COMMANDS
     shell = import_module("actors.node.programs.shell").run
-    return Interpreter({**commands, **dict.fromkeys(SHELLS, shell)})
+    images = import_module("actors.node.programs.images")
+    known = {**commands, **dict.fromkeys(SHELLS, shell), **images.PROGRAMS}
+    return Interpreter(known, frozenset(images.ASLEEP))
 
 
 def has_programs(container: Obj) -> bool:

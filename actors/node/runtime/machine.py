@@ -120,9 +120,9 @@ class Machine:
     mounts: unique name of a volume -> for which pods it is mounted
     host_files: what volumes have changed on its disks
     disks: uid of a persistent volume -> its files, which all machines of the cluster share
-    fabric: the network between the pods of the cluster; None: a pod reaches only itself
     interpreter: runs programs of containers in place of the known ones, in tests
     agent: the running NodeAgent, for the log endpoint and for faults
+    fabric: gives the network between pods, made at the first call; None: there is none
     """
 
     def __init__(self, spec: NodeSpec) -> None:
@@ -146,9 +146,9 @@ class Machine:
         self.mounts: dict[str, Device] = {}
         self.host_files = HostFiles()
         self.disks: dict[str, Any] = {}
-        self.fabric: Fabric | None = None
         self.interpreter: Interpreter | None = None
         self.agent: Any = None
+        self.fabric: Callable[[], Fabric] | None = None
         self.changed: Callable[[PodRuntime | None], None] = _no_listener
         # pod uid -> container name -> how often all of its instances were removed
         self._removals: Mapping[str, Mapping[str, int]] = _NONE

@@ -191,7 +191,7 @@ class PodPrograms:
         if held is None or held[0] != self.pod.attempt:
             made = Network(self.pod.ip, machine.spec.name)
             if machine.fabric is not None:
-                made = machine.fabric.network(self.pod.ip, machine.spec.name)
+                made = machine.fabric().network(self.pod.ip, machine.spec.name)
             held = self._network = self.pod.attempt, made
         return held[1]
 

@@ -168,10 +168,11 @@ def _may_listen(spec: Obj, port: int) -> bool:
     """True if a program of the pod may listen on the port."""
     if spec.get("hostNetwork"):
         return True  # so may any program of the node
-    return any(_opens(container, port) for container in spec["containers"])
+    return any(opens(container, port) for container in spec["containers"])
 
 
-def _opens(container: Obj, port: int) -> bool:
+def opens(container: Obj, port: int) -> bool:
+    """True if a program of the container may listen on the port."""
     declared = [p["containerPort"] for p in container.get("ports") or ()]
     if port in declared:
         return True

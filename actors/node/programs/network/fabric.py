@@ -18,6 +18,7 @@ Differs  all nodes have the rules of a change of a Service at once, without kube
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from actors.node.programs.network.dns import Zone
@@ -30,6 +31,7 @@ from actors.node.programs.network.sockets import (
     Listener,
     Message,
     SocketError,
+    StandIn,
 )
 from sim.api.types import Obj
 from sim.ident import Names
@@ -40,11 +42,23 @@ if TYPE_CHECKING:
     from sim.kernel.kernel import Kernel
 
 SYN_RETRIES = 6  # net.ipv4.tcp_syn_retries
+STARTS_US = 1000  # a server that sleeps listens after so long
 NO_NEIGHBOUR_US = 3 * SECOND  # three requests of ARP, one a second
 PORTS = range(32768, 61000)  # net.ipv4.ip_local_port_range
 TCP, UDP = "TCP", "UDP"
 ANY = ("", "0.0.0.0", "::")
 LOOPBACK = "127.0.0.1"
+
+
+class Wakes(Enum):
+    """What answers where no process listens.
+
+    STARTS: the server of a known image, which starts; ANSWERS: a program that is not simulated
+    """
+
+    NOTHING = 0
+    STARTS = 1
+    ANSWERS = 2
 
 
 class Cluster(Protocol):
@@ -92,8 +106,8 @@ class Cluster(Protocol):
         """True if the cluster's DNS answers at an address."""
         ...
 
-    def wake(self, host: str, port: int) -> None:
-        """Start the server of a known image that listens there and has not been needed so far."""
+    def wake(self, host: str, port: int) -> Wakes:
+        """What answers where no process listens: a server that is started takes `STARTS_US`."""
         ...
 
 
@@ -133,9 +147,17 @@ class Fabric:
         """True if the cluster's DNS answers at an address."""
         return self._cluster.serves_names(host)
 
-    def wake(self, host: str, port: int) -> None:
-        """Start the server that listens there if it has not been needed so far."""
-        self._cluster.wake(host, port)
+    def wake(self, attempt: Attempt, network: Network, host: str, port: int) -> bool:
+        """Start the server that listens in a pod if it has not been needed so far, then connect."""
+        woken = self._cluster.wake(network.host, port)
+        if woken is Wakes.NOTHING:
+            return False
+        if woken is Wakes.ANSWERS:
+            client, server = Address(network.host, network.free_port()), Address(host, port)
+            attempt.made(joined(None, "", "", client, server, server, client, StandIn)[0])
+            return True
+        self._later(STARTS_US, lambda: network.join(attempt, host, port))
+        return True
 
     # --- virtual addresses ------------------------------------------------------------------------
 
@@ -223,13 +245,18 @@ class Fabric:
             self._again(attempt, source, target, goal, masked, retry)
             return
         listener = self._listener(goal)
-        if listener is None:
+        woken = Wakes.NOTHING if listener is not None else self._cluster.wake(goal.host, goal.port)
+        if woken is Wakes.STARTS:
+            self._later(STARTS_US, lambda: self._arrive(attempt, source, target, goal, masked, retry))
+            return
+        if listener is None and woken is Wakes.NOTHING:
             self._answer(back_us, lambda: attempt.failed("ECONNREFUSED"))
             return
         client = Address(source.host, source.free_port())
         seen = Address(self._cluster.node_address(source.node), client.port) if masked else client
-        pair = joined(self._kernel, source.node, node, client, target, goal, seen)
-        if not listener.offer(pair[1]):
+        kind = Connection if listener is not None else StandIn
+        pair = joined(self._kernel, source.node, node, client, target, goal, seen, kind)
+        if listener is not None and not listener.offer(pair[1]):
             pair[1].reset()
             self._again(attempt, source, target, goal, masked, retry)
             return
@@ -237,12 +264,7 @@ class Fabric:
 
     def _listener(self, goal: Address) -> Listener | None:
         network = self.networks.get(goal.host)
-        found = network.listener(goal.port) if network is not None else None
-        if found is None:
-            self._cluster.wake(goal.host, goal.port)
-            network = self.networks.get(goal.host)
-            found = network.listener(goal.port) if network is not None else None
-        return found
+        return network.listener(goal.port) if network is not None else None
 
     # --- datagrams --------------------------------------------------------------------------------
 
@@ -320,10 +342,12 @@ def joined(
     target: Address,
     goal: Address,
     seen: Address,
+    kind: type[Connection] = Connection,
 ) -> tuple[Connection, Connection]:
     """Both sides of a new connection.
 
     target: as the client sees the server; seen: as the server sees the client
+    kind: of the server's side
     """
     ends: list[Connection] = []
 
@@ -339,11 +363,11 @@ def joined(
 
     if kernel is None or source == node:
         ends.append(Connection(client, target, to_server, _nothing))
-        ends.append(Connection(goal, seen, to_client, _nothing))
+        ends.append(kind(goal, seen, to_client, _nothing))
         return ends[0], ends[1]
     line = Line(kernel, source, node, to_server, to_client, lose, at_once=False)
     ends.append(Connection(client, target, line.up.send, line.close))
-    ends.append(Connection(goal, seen, line.down.send, line.close))
+    ends.append(kind(goal, seen, line.down.send, line.close))
     return ends[0], ends[1]
 
 
@@ -410,14 +434,19 @@ class Network:
             attempt = Attempt()
             attempt.failed("EHOSTUNREACH")
             return attempt
-        attempt, near = Attempt(), host != self.host
+        attempt = Attempt()
+        listener = self.listener(port, near=host != self.host)
+        if listener is not None or self.fabric is None or not self.fabric.wake(attempt, self, host, port):
+            self.join(attempt, host, port)
+        return attempt
+
+    def join(self, attempt: Attempt, host: str, port: int) -> None:
+        """Connect to the pod itself."""
+        near = host != self.host
         listener = self.listener(port, near=near)
-        if listener is None and self.fabric is not None:
-            self.fabric.wake(self.host, port)
-            listener = self.listener(port, near=near)
         if listener is None:
             attempt.failed("ECONNREFUSED")
-            return attempt
+            return
         own = LOOPBACK if near else self.host
         client, server = Address(own, self.free_port()), Address(own, port)
         pair = joined(None, "", "", client, server, server, client)
@@ -425,7 +454,6 @@ class Network:
             attempt.made(pair[0])
         else:
             attempt.failed("ETIMEDOUT")
-        return attempt
 
     # --- datagrams --------------------------------------------------------------------------------
 

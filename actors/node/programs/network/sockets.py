@@ -19,6 +19,8 @@ from actors.node.programs.waits import Source
 WINDOW = 65536  # bytes, Linux' default of a receive buffer is twice as much
 BACKLOG = 128  # connections that are not accepted yet, net.core.somaxconn was 128 up to Linux 5.4
 DATAGRAMS = 256  # datagrams that are not read yet
+# The answer of a server that is not simulated.
+STAND_IN = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 DATAGRAM_BYTES_MAX = 65507  # what one UDP datagram over IPv4 holds
 
 # The texts of errors (strerror), by Linux' names.
@@ -151,6 +153,27 @@ class Connection(End):
     def _tell(self, what: str, value: Any) -> None:
         if not self.error:
             self._send((what, value))
+
+
+class StandIn(Connection):
+    """The side of a server that is not simulated: it reads, and answers HTTP with success.
+
+    Differs  the body is empty; a client of another protocol gets no bytes.
+    """
+
+    __slots__ = ()
+
+    def take(self, message: Message) -> None:
+        """A message of the client has arrived."""
+        super().take(message)
+        if message[0] == "end":
+            self.shutdown()
+        elif message[0] == "data" and b"\r\n\r\n" in self._held:
+            is_http = b" HTTP/1." in bytes(self._held).partition(b"\r\n")[0]
+            self.read(WINDOW)
+            if is_http:
+                self.write(STAND_IN)
+                self.shutdown()
 
 
 class Listener(End):

@@ -12,7 +12,7 @@ from actors.node.programs.commands import COMMANDS
 from actors.node.programs.ends import Output
 from actors.node.programs.files.layout import image_layer
 from actors.node.programs.files.tree import Tree
-from actors.node.programs.network.fabric import Fabric, Network
+from actors.node.programs.network.fabric import Fabric, Network, Wakes
 from actors.node.programs.process import Identity, Process
 from actors.node.programs.surroundings import Surroundings
 from actors.node.programs.table import Table
@@ -47,7 +47,10 @@ def slice_of(*endpoints: Obj, port: int = 8080, name: str = "http", protocol: st
 
 
 class Town:
-    """The cluster that the fabric reads.  homes: address -> node; slices: by the Service's name"""
+    """The cluster that the fabric reads.  homes: address -> node; slices: by the Service's name
+
+    silent: addresses of programs that are not simulated
+    """
 
     names = NAMES["kubernetes"]
 
@@ -57,6 +60,7 @@ class Town:
         self.homes = {"192.168.0.1": "n1", "192.168.0.2": "n2"}
         self.down: set[str] = set()
         self.woken: list[tuple[str, int]] = []
+        self.silent: set[str] = set()
 
     def services(self) -> Sequence[Obj]:
         return self.all
@@ -95,8 +99,9 @@ class Town:
     def serves_names(self, host: str) -> bool:
         return host == "10.96.0.10"
 
-    def wake(self, host: str, port: int) -> None:
+    def wake(self, host: str, port: int) -> Wakes:
         self.woken.append((host, port))
+        return Wakes.ANSWERS if host in self.silent else Wakes.NOTHING
 
 
 class Pod:

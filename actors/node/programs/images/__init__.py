@@ -1,0 +1,20 @@
+"""Known servers and tools of images, besides the common commands.
+
+`PROGRAMS` has the program of each.  `ASLEEP` names servers that start when the first connection
+comes: a container that only runs one of them costs nothing until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from actors.node.programs.images import agnhost, web
+from actors.node.programs.process import Process
+from actors.node.programs.waits import Main
+
+ASLEEP: Mapping[str, int] = {"nginx": 80, "httpd-foreground": 80}
+PROGRAMS: Mapping[str, Callable[[Process], Main]] = {
+    "nginx": web.nginx,
+    "httpd-foreground": web.httpd,
+    "agnhost": agnhost.agnhost,
+}

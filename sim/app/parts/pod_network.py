@@ -1,0 +1,144 @@
+"""What the network between pods reads of a cluster.
+
+Turns the machines and the stored objects at an instant into the answers that `Fabric` asks for.
+
+Holds: nothing is read, and the network's code is not imported, before a program needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address, ip_network
+from typing import TYPE_CHECKING
+
+from actors.node.heartbeat.node_status import host_addresses
+from actors.node.node import Node
+from actors.node.runtime.containers import PodRuntime
+from actors.storage import MemoryStore
+from sim.api.scheme.scheme import Scheme
+from sim.api.types import Obj
+from sim.ident import Names
+from sim.kernel import Kernel
+from sim.options.node.agent import NodeAgentOptions
+
+if TYPE_CHECKING:
+    from actors.node.programs.network.fabric import Fabric, Wakes
+
+
+class PodNetwork:
+    """The network between the pods of a cluster, seen from its objects and machines.
+
+    nodes, agents: the nodes and the options of their agents
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        names: Names,
+        scheme: Scheme,
+        store: MemoryStore,
+        nodes: Mapping[str, Node],
+        agents: Mapping[str, NodeAgentOptions],
+    ) -> None:
+        self.names = names
+        self._kernel, self._scheme, self._store = kernel, scheme, store
+        self._nodes, self._agents = nodes, agents
+        self._fabric: Fabric | None = None
+        self._homes: dict[str, str] = {}
+
+    def fabric(self) -> Fabric:
+        """The network; made at the first call."""
+        if self._fabric is None:
+            from actors.node.programs.network.fabric import Fabric
+
+            domains = [options.cluster_domain for options in self._agents.values() if options.cluster_domain]
+            self._fabric = Fabric(self._kernel, self, domains[0] if domains else "cluster.local")
+        return self._fabric
+
+    # --- objects ----------------------------------------------------------------------------------
+
+    def _all(self, plural: str) -> list[Obj]:
+        bucket = self._store.bucket(self._scheme.resource(plural).prefix)
+        return [bucket.items[key].obj for key in sorted(bucket.items)]
+
+    def _one(self, plural: str, namespace: str, name: str) -> Obj | None:
+        item = self._store.get(self._scheme.key(plural, namespace, name))
+        return None if item is None else item.obj
+
+    def services(self) -> Sequence[Obj]:
+        """See `Cluster`."""
+        return self._all("services")
+
+    def service(self, namespace: str, name: str) -> Obj | None:
+        """See `Cluster`."""
+        return self._one("services", namespace, name)
+
+    def slices(self, service: Obj) -> Sequence[Obj]:
+        """See `Cluster`."""
+        meta, label = service["metadata"], self.names.label_service_name
+        return [
+            one
+            for one in self._all("endpointslices")
+            if one["metadata"]["namespace"] == meta["namespace"]
+            and (one["metadata"].get("labels") or {}).get(label) == meta["name"]
+        ]
+
+    def has_namespace(self, name: str) -> bool:
+        """See `Cluster`."""
+        return self._one("namespaces", "", name) is not None
+
+    def zone(self, node: str) -> str:
+        """See `Cluster`."""
+        found = self._one("nodes", "", node)
+        labels = (found or {}).get("metadata", {}).get("labels") or {}
+        return str(labels.get(self.names.label_zone) or "")
+
+    def is_pod_range(self, host: str) -> bool:
+        """See `Cluster`."""
+        ranges = [(node.get("spec") or {}).get("podCIDR") for node in self._all("nodes")]
+        return any(ip_address(host) in ip_network(one, strict=False) for one in ranges if one)
+
+    # --- machines ---------------------------------------------------------------------------------
+
+    def node_of(self, host: str) -> str:
+        """See `Cluster`."""
+        home = self._homes.get(host)
+        if home is not None and home in self._nodes and self._has(self._nodes[home], host):
+            return home
+        for name, node in self._nodes.items():
+            if self._has(node, host):
+                self._homes[host] = name
+                return name
+        return ""
+
+    def _has(self, node: Node, host: str) -> bool:
+        return (
+            host in host_addresses(node.machine, self._agents[node.name]) or self._pod(node, host) is not None
+        )
+
+    def _pod(self, node: Node, host: str) -> PodRuntime | None:
+        return next((pod for pod in node.machine.pods.values() if pod.ready and pod.ip == host), None)
+
+    def node_address(self, node: str) -> str:
+        """See `Cluster`."""
+        return host_addresses(self._nodes[node].machine, self._agents[node])[0]
+
+    def is_up(self, node: str) -> bool:
+        """See `Cluster`."""
+        return node in self._nodes and self._nodes[node].machine.powered
+
+    def serves_names(self, host: str) -> bool:
+        """See `Cluster`."""
+        return any(host in options.cluster_dns for options in self._agents.values())
+
+    def wake(self, host: str, port: int) -> Wakes:
+        """See `Cluster`."""
+        from actors.node.pods.launch import wake
+        from actors.node.programs.network.fabric import Wakes
+
+        node = self._nodes.get(self.node_of(host))
+        pod = None if node is None else self._pod(node, host)
+        if node is None or pod is None or node.machine.agent is None:
+            return Wakes.NOTHING
+        worker = node.machine.agent.workers.get(pod.uid)
+        return Wakes.NOTHING if worker is None else wake(worker, port)
