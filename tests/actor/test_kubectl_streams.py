@@ -11,6 +11,7 @@ import subprocess
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -104,6 +105,17 @@ async def test_kubectl_follows_a_log_and_an_attachment_up_to_the_end_of_a_contai
             cluster.kernel.set_goal(NEVER_US)
         assert answers["logs"][:2] == (0, b"before\nafter\n")
         assert answers["attach"][:2] == (0, b"after\n")
+
+
+@pytest.mark.parametrize("websockets", [True, False])
+async def test_kubectl_copies_a_file_into_a_container_and_back(websockets: bool, tmp_path: Path) -> None:
+    async with encrypted() as (cluster, client):
+        cluster.nodes["node-0"].machine.interpreter = None  # the known commands, tar among them
+        kubectl, there, back = Kubectl(client, websockets=websockets), tmp_path / "there", tmp_path / "back"
+        there.write_bytes(bytes(range(256)) * 4000)
+        assert (await kubectl("cp", str(there), "p:/tmp/file"))[0] == 0
+        assert (await kubectl("cp", "p:/tmp/file", str(back)))[0] == 0
+        assert back.read_bytes() == there.read_bytes()
 
 
 async def test_kubectl_debugs_a_pod_by_an_ephemeral_container() -> None:
