@@ -295,7 +295,7 @@ def dd(tool: Tool) -> Main:
         out_whole, out_partial = (
             (out_whole + 1, out_partial) if len(padded) == block else (out_whole, out_partial + 1)
         )
-    read.close()
+    tool.close(read)
     write.close()
     if problem:
         what = given["of"] or "standard output"

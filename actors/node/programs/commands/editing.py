@@ -58,7 +58,7 @@ class _Input:
             line = yield from self.lines.line()
             if line:
                 return line if line.endswith(b"\n") or self.at == len(self.paths) else line + b"\n"
-            self.lines.end.close()
+            self.tool.close(self.lines.end)
             self.lines = None
 
 

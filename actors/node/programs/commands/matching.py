@@ -119,7 +119,7 @@ class _Grep:
                 yield from tool.complain(f"{path}: {error.text}", 2)
             return 0
         over = yield from self._file(path, Lines(end))
-        end.close()
+        tool.close(end)
         return over
 
     def _file(self, path: str, lines: Lines) -> Main:

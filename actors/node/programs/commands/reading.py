@@ -253,9 +253,9 @@ def _renewed(tool: Tool, path: str, end: Handle) -> Handle:
     except FileError:
         return end
     if not isinstance(other, Handle):
-        other.close()
+        tool.close(other)
         return end
-    end.close()
+    tool.close(end)
     return other
 
 
@@ -280,7 +280,7 @@ def tee(tool: Tool) -> Main:
                 yield from tool.complain(f"{path}: {error.text}")
     for _, end in ends:
         end.close()
-    lines.end.close()
+    tool.close(lines.end)
     return tool.code
 
 

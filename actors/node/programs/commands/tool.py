@@ -88,7 +88,7 @@ class Tool:
     code: the exit code so far
     """
 
-    __slots__ = ("_held", "_size", "args", "busybox", "code", "files", "name", "process")
+    __slots__ = ("_held", "_opened", "_size", "args", "busybox", "code", "files", "name", "process")
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -98,6 +98,7 @@ class Tool:
         self.busybox = self.files.busybox
         self.code = 0
         self._held: list[bytes] = []
+        self._opened: list[End] = []
         self._size = 0
 
     # --- options ----------------------------------------------------------------------------------
@@ -203,10 +204,23 @@ class Tool:
             end = self.process.ends.get(0)
             if end is None:
                 raise FileError("EBADF", path)
-            return end.share()
-        if self.files.lookup(path, self.process).kind == "d":
+            end.share()
+        elif self.files.lookup(path, self.process).kind == "d":
             raise FileError("EISDIR", path)
-        return self.files.open(path, self.process, Open.READ)
+        else:
+            end = self.files.open(path, self.process, Open.READ)
+        self._opened.append(end)
+        return end
+
+    def close(self, end: End) -> None:
+        """Close what `opened` has opened."""
+        self._opened.remove(end)
+        end.close()
+
+    def close_all(self) -> None:
+        """Close what is still open: a process may end at each of its waits."""
+        while self._opened:
+            self._opened.pop().close()
 
     def inputs(self, paths: Sequence[str], visit: Callable[[str, Lines], Main | Steps]) -> Steps:
         """Visit each input in turn; one that cannot be read is reported."""
@@ -220,7 +234,7 @@ class Tool:
                 yield from visit(path, Lines(end, self.flush))
             except FileError as error:
                 yield from self.complain(f"{path}: {error.text}")
-            end.close()
+            self.close(end)
 
     def unreadable(self, path: str, error: FileError) -> str:
         """The text for an input that cannot be opened."""
@@ -343,6 +357,8 @@ def command(run: Callable[[Tool], Main]) -> Callable[[Process], Main]:
         except FileError as error:
             yield from tool.complain(f"{error.path}: {error.text}" if error.path else error.text)
             return 1
+        finally:
+            tool.close_all()
 
     return main
 

@@ -6,7 +6,7 @@ import pytest
 
 from actors.node.programs.commands.archives import Member, header
 from actors.node.programs.commands.tool import LINE_MAX
-from actors.node.programs.ends import pipe
+from actors.node.programs.ends import BrokenPipe, pipe
 from actors.node.programs.files.inodes import HELD_MAX, OUTSIDE, Directory
 from actors.node.programs.files.special import system_mounts
 from actors.node.programs.files.tree import Tree, Volume
@@ -223,3 +223,18 @@ def test_an_editor_in_a_pipe_prints_before_its_input_ends() -> None:
     writer.write(b"one\n")
     laboratory.advance(SECOND)
     assert bytes(laboratory.printed) == b"0ne\n"
+
+
+def test_a_command_that_ends_at_a_write_closes_its_input() -> None:
+    laboratory = Laboratory()
+    reader, writer = pipe()
+    out_reader, out_writer = pipe()
+    process = laboratory.start(["cat"])
+    process.replace(0, reader)
+    process.replace(1, out_writer)
+    out_reader.close()
+    writer.write(b"x")
+    laboratory.advance(SECOND)
+    assert process.ended.code == 141
+    with pytest.raises(BrokenPipe):
+        writer.write(b"y")
