@@ -31,7 +31,7 @@ from sim.kernel.timer import Timer
 from sim.units import SECOND
 
 if TYPE_CHECKING:
-    from actors.node.runtime.pod_programs import Outcome, PodPrograms
+    from actors.node.runtime.pod_programs import Outcome, PodPrograms, Program
 
 ProbeKind = Literal["Startup", "Readiness", "Liveness"]
 KINDS: tuple[tuple[str, ProbeKind], ...] = (
@@ -100,6 +100,10 @@ class ProbedPod(Protocol):
 
     def programs_in(self, container: Container) -> PodPrograms | None:
         """The pod's processes if some of them are in the container."""
+        ...
+
+    def spec_of(self, container: str) -> Obj:
+        """The spec of a container."""
         ...
 
     def errored(self, probe: Probe, error: str) -> None:
@@ -314,9 +318,9 @@ class Probe:
         if self.error:
             self._owner.unhealthy(self, container)
             return
-        if "exec" in self.spec and self._executes(container):
+        if self._executes(container):
             self._begun_us = now_us
-            words = tuple(self.spec["exec"].get("command") or ())
+            words = tuple(self.spec.get("exec", {}).get("command") or ("probe",))
             limit_us = int(self.spec.get("timeoutSeconds") or 1) * SECOND
             found = container  # the instance in which the command runs
             programs, run = self._owner.programs_in(container), self._ctx.run
@@ -325,15 +329,25 @@ class Probe:
             def ended(outcome: Outcome) -> None:
                 self._executed(found, outcome)
 
-            programs.command(container, words, lambda outcome: run(ended, outcome), limit_us)
+            programs.command(container, words, lambda outcome: run(ended, outcome), limit_us, self._program())
             return
         self._judge(container, self._succeeds(container, now_us))
 
+    def _program(self) -> Program | None:
+        """What connects to the container's programs; None for a probe that does not."""
+        if "exec" in self.spec or self._owner.runtime is None:
+            return None
+        from actors.node.runtime.network_probes import network_probe
+
+        return network_probe(self._owner.spec_of(self.container), self.spec, self._owner.runtime.ip)
+
     def _executes(self, container: Container) -> bool:
-        """True if the probe's command is run by the interpreter."""
+        """True if the probe's command is run by the interpreter, or connects to its programs."""
         if self._owner.programs_in(container) is None:
             return False
-        return container.unhealthy is None and not container.behaviour.answers_probes
+        if container.unhealthy is not None or container.behaviour.answers_probes:
+            return False
+        return "exec" in self.spec or self._program() is not None
 
     def _executed(self, container: Container, outcome: Outcome) -> None:
         """The probe's command has ended."""
@@ -346,14 +360,22 @@ class Probe:
                 self._owner.errored(self, f"rpc error: code = Unknown desc = {outcome.error}")
             else:
                 text = (outcome.stdout + outcome.stderr).decode(errors="replace")
-                words = " ".join(self.spec["exec"].get("command") or ())
-                self._text = f'command "{words}" timed out' if outcome.timed_out else text
+                self._text = self._late() if outcome.timed_out else text
                 self._judge(container, outcome.code == 0)
         clock = self._ctx.clock
         if self._next_tick_us(clock.read_us(began_us)) <= self._ctx.now_us():
             self.check()  # Quirk: one tick that came in the meantime is kept
         else:
             self._plan(self._current(), now_us)
+
+    def _late(self) -> str:
+        """The output of a probe that has taken too long."""
+        if "exec" in self.spec:
+            return f'command "{" ".join(self.spec["exec"].get("command") or ())}" timed out'
+        from actors.node.runtime.network_probes import late_text
+
+        assert self._owner.runtime is not None
+        return late_text(self._owner.spec_of(self.container), self.spec, self._owner.runtime.ip)
 
     def _judge(self, container: Container, healthy: bool) -> None:
         """Take over the result of one probe."""
@@ -398,7 +420,7 @@ class Probe:
 
         spec: the container's
         """
-        if "exec" in self.spec and self._executes(container):
+        if self._executes(container):
             return self._text
         answer = self._answer_for(container)
         if answer is None or not container.healthy(self._ctx.kernel.now_us):
@@ -450,7 +472,7 @@ class Probe:
             and self.result == "Success"
             and self._last_healthy is not False
             and not self.error
-            and not ("exec" in self.spec and self._executes(container))
+            and not self._executes(container)
         )
         if not settled and not is_finished:
             self._tick_at(self._next_tick_us(local_us))

@@ -559,6 +559,10 @@ class Worker:
         machine = self.agent.machine
         return machine.programs[self.uid] if machine.running_program(container) is not None else None
 
+    def spec_of(self, container: str) -> Obj:
+        """The spec of a container."""
+        return next(spec for spec in self.pod["spec"]["containers"] if spec["name"] == container)
+
     def errored(self, probe: Probe, error: str) -> None:
         """Record the event of a probe that could not be carried out."""
         text = f"{probe.kind} probe errored: {error}"
@@ -569,9 +573,8 @@ class Worker:
         if probe.error:
             self.errored(probe, probe.error)
             return
-        specs = {spec["name"]: spec for spec in self.pod["spec"]["containers"]}
         ip = self.runtime.ip if self.runtime is not None else ""
-        text = f"{probe.kind} probe failed: {probe.output(container, specs.get(probe.container) or {}, ip)}"
+        text = f"{probe.kind} probe failed: {probe.output(container, self.spec_of(probe.container), ip)}"
         self.agent.event(self.pod, "Warning", "Unhealthy", text, container=probe.container)
 
     def instance_found(self, probe: Probe) -> None:

@@ -201,14 +201,17 @@ class PodPrograms:
         words: tuple[str, ...],
         ends: Mapping[int, End],
         env: Mapping[str, str] | None = None,
+        program: Program | None = None,
     ) -> Process:
         """Start another process in a running container; the process takes over the ends.
+
+        program: what it runs, if that is not what the words say
 
         Raises `lookup.NotRunnable` and NoProcess, and then closes the ends.
         """
         launch = self.held[container.ident].launch
         try:
-            program = launch.find(self._unstarted(launch, words), words)
+            program = program or launch.find(self._unstarted(launch, words), words)
         except Exception:
             for end in ends.values():
                 end.close()
@@ -224,6 +227,7 @@ class PodPrograms:
         words: tuple[str, ...],
         then: Callable[[Outcome], None],
         limit_us: int | None = None,
+        program: Program | None = None,
     ) -> None:
         """Run a command of the agent, a probe or a hook, in a running container.
 
@@ -237,7 +241,7 @@ class PodPrograms:
 
         ends: dict[int, End] = {0: Null(), 1: taking(outputs[0]), 2: taking(outputs[1])}
         try:
-            process = self.execute(container, words, ends)
+            process = self.execute(container, words, ends, program=program)
         except NotRunnable as error:
             refused = Outcome(error.code, error=not_executed(container, words, error))
             self._after(lambda: then(refused))

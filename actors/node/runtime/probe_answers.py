@@ -81,7 +81,7 @@ def _answer(spec: Obj, container: Obj, probe: Obj) -> Answer | None:
         return _executed(container, list(probe["exec"].get("command") or ()))
     for handler in ("httpGet", "tcpSocket", "grpc"):
         if handler in probe:
-            port = _port(container, probe[handler].get("port"))
+            port = port_of(container, probe[handler].get("port"))
             if port is None or probe[handler].get("host") or _may_listen(spec, port):
                 return None
             return Answer(((0, False),), _refused(handler, probe, port))
@@ -156,7 +156,7 @@ def _existence(container: Obj, path: str) -> tuple[tuple[int, bool], ...] | None
 # --- ports ----------------------------------------------------------------------------------------
 
 
-def _port(container: Obj, port: Any) -> int | None:
+def port_of(container: Obj, port: Any) -> int | None:
     """The number of a probe's port; None for a name that the container does not declare."""
     if isinstance(port, int):
         return port

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +10,8 @@ import pytest
 
 from actors.node.node import Node
 from actors.node.programs.ends import send
+from actors.node.programs.network.http import Request, Response, serve
+from actors.node.programs.network.tasks import Tasks
 from actors.node.programs.process import Process, Signal
 from actors.node.programs.waits import Main, Wait
 from actors.node.runtime.interpreter import Interpreter
@@ -478,3 +480,41 @@ async def test_a_tick_during_a_probes_command_leads_to_the_next_probe_at_once() 
         times = [at_us for at_us, _ in api.events("Unhealthy")]
         assert len(times) > 5
         assert {later - earlier for earlier, later in pairwise(times)} == {3 * SECOND}
+
+
+def listening(process: Process) -> Main:
+    """`listens PORT SECONDS [CODE]`: answer HTTP after so long."""
+    yield from wait(process, float(process.words[2]))
+    code = int(process.words[3]) if len(process.words) > 3 else 200
+
+    def answer(_: Request) -> Generator[Wait, None, Response]:
+        yield from ()
+        return Response(code)
+
+    tasks = Tasks(process)
+    tasks.listen(int(process.words[1]), lambda connection: serve(connection, answer, lambda: process.now_us))
+    return (yield from tasks.run())
+
+
+@pytest.mark.parametrize(
+    ("handler", "words", "ready", "text"),
+    [
+        ({"httpGet": {"path": "/x", "port": 80}}, ("80", "10"), True,
+         'Get "http://{ip}:80/x": dial tcp {ip}:80: connect: connection refused'),
+        ({"httpGet": {"port": 80}}, ("80", "0", "503"), False, "HTTP probe failed with statuscode: 503"),
+        ({"tcpSocket": {"port": 80}}, ("80", "10"), True, "dial tcp {ip}:80: connect: connection refused"),
+        ({"tcpSocket": {"port": 81}}, ("80", "0"), False, "dial tcp {ip}:81: connect: connection refused"),
+    ],
+)  # fmt: skip
+async def test_a_probe_connects_to_what_the_containers_program_listens_on(
+    handler: Obj, words: tuple[str, ...], ready: bool, text: str
+) -> None:
+    async with one_node() as (kernel, api, node):
+        node.machine.interpreter = Interpreter({"listens": listening})
+        probe = {**handler, "periodSeconds": 2}
+        api.bind("web", running(command=["listens", *words], readinessProbe=probe))
+        await kernel.run_until(60 * SECOND)
+        (pod,) = node.machine.pods.values()
+        assert api.ready("web") is ready
+        wanted = f"Readiness probe failed: {text.format(ip=pod.ip)}"
+        assert {shown for _, shown in api.events("Unhealthy")} == {wanted}
