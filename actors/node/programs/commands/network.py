@@ -1,4 +1,4 @@
-"""Commands that look names up and connect: nslookup, getent, wget, curl, nc.
+"""Commands that look names up and connect: nslookup, dig, getent, wget, curl, nc.
 
 Mirrors  busybox 1.35 networking/{nslookup,wget,nc}.c; curl 7.83 src/tool_operate.c: exit codes and
          texts; getent(1).
@@ -9,20 +9,22 @@ Differs  wget and curl speak HTTP without TLS; wget shows no progress; a redirec
 from __future__ import annotations
 
 from collections.abc import Generator
+from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from actors.node.programs.commands.tool import Failed, Options, Tool, Usage
 from actors.node.programs.ends import BrokenPipe, receive, send
-from actors.node.programs.network.dns import NOERROR
+from actors.node.programs.network.dns import NOERROR, TTL_S
 from actors.node.programs.network.http import HttpError, Request, Response, exchange, header
-from actors.node.programs.network.resolver import TIMEOUT, Resolved, lookup, search
+from actors.node.programs.network.resolver import TIMEOUT, Resolved, is_address, lookup, search
 from actors.node.programs.network.sockets import Address, Connection, SocketError
 from actors.node.programs.network.tasks import dial, drop, hold, network_of
 from actors.node.programs.waits import PAUSE, Main, Wait
 from sim.units import SECOND
 
 REDIRECTS_MAX = 10
+_KINDS = ("A", "AAAA", "CNAME", "PTR", "SRV", "TXT")
 _REDIRECTS = (301, 302, 303, 307, 308)
 # curl's exit codes
 _UNSUPPORTED, _NO_NAME, _NO_CONNECTION, _HTTP_ERROR, _TIMED_OUT, _EMPTY = 1, 6, 7, 22, 28, 52
@@ -323,6 +325,43 @@ def nslookup(tool: Tool) -> Main:
     return 0
 
 
+def dig(tool: Tool) -> Main:
+    """Ask a DNS server for a name, by its full name unless `+search` is given."""
+    words: list[str] = []
+    servers: tuple[str, ...] = ()
+    kind, by_list, reverse = "", False, False
+    brief = "+short" in tool.args
+    for word in tool.args:
+        if word.startswith("@"):
+            servers = (word[1:],)
+        elif word in ("+search", "+nosearch"):
+            by_list = word == "+search"
+        elif word == "-x":
+            reverse = True
+        elif word.upper() in _KINDS:
+            kind = word.upper()
+        elif not word.startswith(("+", "-")):
+            words.append(word)
+    for name in words:
+        asked = ip_address(name).reverse_pointer if reverse and is_address(name) else name
+        found = yield from search(
+            tool.process, asked, kind or ("PTR" if reverse else "A"), servers, by_list=by_list
+        )
+        if found.answer.code == TIMEOUT:
+            yield from tool.write(";; connection timed out; no servers could be reached\n")
+            return 9
+        records = found.answer.records
+        if not brief:
+            yield from tool.write(f";; ->>HEADER<<- opcode: QUERY, status: {found.answer.code}, id: 0\n")
+            yield from tool.write(";; ANSWER SECTION:\n" if records else "")
+        for record in records:
+            full = f"{record.name.rstrip('.')}.\t{TTL_S}\tIN\t{record.kind}\t"
+            yield from tool.write(f"{'' if brief else full}{record.value}\n")
+        if not brief:
+            yield from tool.write(f"\n;; SERVER: {found.server}#53({found.server})\n")
+    return 0
+
+
 def getent(tool: Tool) -> Main:
     """Look entries of databases up: hosts and ahosts."""
     options = tool.options("+", None)
@@ -394,4 +433,4 @@ def _copied(tool: Tool, connection: Connection) -> Main:
     return 1 if connection.error else 0
 
 
-COMMANDS = {"curl": curl, "getent": getent, "nc": nc, "nslookup": nslookup, "wget": wget}
+COMMANDS = {"curl": curl, "dig": dig, "getent": getent, "nc": nc, "nslookup": nslookup, "wget": wget}

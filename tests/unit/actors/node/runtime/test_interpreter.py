@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.node.runtime.interpreter import Interpreter
+from actors.node.runtime.interpreter import Interpreter, interpreter
 
 KNOWN = Interpreter(dict.fromkeys(("sh", "cat", "sleep", "tail", "true")))
 
@@ -37,3 +37,11 @@ def test_containers_with_known_programs_that_do_something_are_run(
     container: dict[str, Any], runs: bool
 ) -> None:
     assert KNOWN.runs(container) is runs
+
+
+@pytest.mark.parametrize("image", ["nginx:1.23", "httpd"])
+def test_a_web_server_of_an_image_sleeps_until_it_is_needed(image: str) -> None:
+    known = interpreter()
+    assert known is not None
+    assert not known.runs({"image": image})
+    assert known.runs({"image": "registry.example/e2e-test-images/agnhost:2.40", "args": ["netexec"]})

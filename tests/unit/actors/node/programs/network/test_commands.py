@@ -163,3 +163,13 @@ async def test_a_program_that_is_not_simulated_accepts_and_answers_http(world: W
     assert await output(world, "nc", "-z", "10.244.1.7", "5432") == ("", "", 0)
     shown = await output(world, "curl", "-s", "-w", "%{http_code}", "http://10.244.1.7:8080/ready")
     assert shown == ("200", "", 0)
+
+
+async def test_dig_shows_records_of_full_names_and_by_the_search_list(world: World) -> None:
+    full = "web.default.svc.cluster.local"
+    assert await output(world, "dig", "+short", full) == ("10.96.0.80\n", "", 0)
+    assert await output(world, "dig", "+short", "web") == ("", "", 0)
+    assert await output(world, "dig", "+short", "+search", "web", "A") == ("10.96.0.80\n", "", 0)
+    assert await output(world, "dig", "+short", "-x", "10.96.0.80") == (f"{full}.\n", "", 0)
+    out, _, _ = await output(world, "dig", f"_http._tcp.{full}", "SRV")
+    assert f"_http._tcp.{full}.\t30\tIN\tSRV\t0 100 80 {full}." in out
