@@ -11,8 +11,8 @@ Mirrors  pkg/kubelet/prober/{worker,prober_manager}.go: one ticker from the firs
          thresholds, initial delay in whole seconds, holds after a liveness or startup failure until
          there is a new container id (v1.25).  A probe identifies an instance by the status that
          shows it; the initial result of an instance is reported like any other.
-Differs  only a command that the interpreter runs, and a connection to a program, take time; any
-         other probe succeeds if the runtime model says so and nothing is known of its handler that makes it fail
+Differs  only a probe that runs a command or connects to a program takes time. Any other succeeds if
+         the runtime model says so and nothing is known of its handler that makes it fail
          (`actors.node.runtime.probe_answers`).
 """
 
