@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from actors.node.programs.images import agnhost, web
+from actors.node.programs.images import agnhost, redis, web
 from actors.node.programs.process import Process
 from actors.node.programs.waits import Main
 
-ASLEEP: Mapping[str, int] = {"nginx": 80, "httpd-foreground": 80}
+ASLEEP: Mapping[str, int] = {"nginx": 80, "httpd-foreground": 80, "redis-server": redis.PORT}
 PROGRAMS: Mapping[str, Callable[[Process], Main]] = {
     "nginx": web.nginx,
     "httpd-foreground": web.httpd,
     "agnhost": agnhost.agnhost,
+    "redis-cli": redis.redis_cli,
+    "redis-server": redis.redis_server,
 }

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from actors.node.programs.images import PROGRAMS
+from actors.node.programs.images.redis import parsed
 from sim.units import SECOND
 from tests.unit.actors.node.programs.network.town import Pod, World, endpoint, service, slice_of, world_of
 
@@ -173,3 +174,22 @@ async def test_dig_shows_records_of_full_names_and_by_the_search_list(world: Wor
     assert await output(world, "dig", "+short", "-x", "10.96.0.80") == (f"{full}.\n", "", 0)
     out, _, _ = await output(world, "dig", f"_http._tcp.{full}", "SRV")
     assert f"_http._tcp.{full}.\t30\tIN\tSRV\t0 100 80 {full}." in out
+
+
+async def test_redis_keeps_strings_for_its_client(world: World) -> None:
+    world.pod("10.244.1.8", "n2").run("redis-server")
+    cli = ("redis-cli", "-h", "10.244.1.8")
+    for words, out in (
+        (("ping",), "PONG\n"), (("set", "a", "x y"), "OK\n"), (("get", "a"), "x y\n"), (("get", "b"), "\n"),
+        (("del", "a", "b"), "1\n"), (("dbsize",), "0\n"),
+        (("nonsense",), "ERR unknown command 'nonsense', with args beginning with: \n"),
+    ):  # fmt: skip
+        assert await output(world, *cli, *words, for_s=1) == (out, "", 0)
+    refused = "Could not connect to Redis at 127.0.0.1:6379: Connection refused\n"
+    assert await output(world, "redis-cli", "ping") == ("", refused, 1)
+
+
+@pytest.mark.parametrize("sent", [b"*1\r\n$99999999\r\n", b"*1\r\nx\r\n", b"*x\r\n"])
+def test_redis_refuses_what_is_no_command(sent: bytes) -> None:
+    with pytest.raises(ValueError):
+        parsed(sent)
