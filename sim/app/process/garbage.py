@@ -8,8 +8,6 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import trio
-
 NEVER_FULL = 1 << 30  # collections of young objects before a full one
 IDLE_S = 2.0  # without work for clients, before a full collection
 OLD_MAX = 5  # young collections since the last full one, after which that would take too long
@@ -76,6 +74,8 @@ async def collect_when_idle(work: Callable[[], int]) -> None:
 
     work: counts what clients do
     """
+    import trio
+
     gc.freeze()
     done = work()
     try:
