@@ -39,7 +39,8 @@ OBJECTS = st.lists(
 def answered(view: View, reply: Reply) -> Any:
     body = prepare(view, reply)().body
     assert body.endswith(b"\n") != view.form.pretty
-    assert b"\n" not in body[:-1] or view.form.pretty
+    if not view.form.pretty:
+        assert b"\n" not in body[:-1]
     return json.loads(body)
 
 

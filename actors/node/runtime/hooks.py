@@ -51,8 +51,8 @@ def failure(pod: Obj, container: Obj, hook: str, code: int, stdout: bytes = b"",
     """The message about a hook that ended with this code, with what it has written."""
     meta, command = pod["metadata"], " ".join(container["lifecycle"][hook]["exec"]["command"])
     about = f"{meta['name']}_{meta['namespace']}({meta['uid']})"
-    told = stderr.decode(errors="replace")
-    output = go_quote(stdout.decode(errors="replace") + told)
+    errors = stderr.decode(errors="replace")
+    output = go_quote(stdout.decode(errors="replace") + errors)
     return FAILED.format(
-        command=command, name=container["name"], pod=about, code=code, stderr=told, output=output
+        command=command, name=container["name"], pod=about, code=code, stderr=errors, output=output
     )

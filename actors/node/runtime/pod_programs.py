@@ -19,7 +19,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.node.programs.ends import End, Null, Output, WriteEnd, pipe
 from actors.node.programs.lookup import NotRunnable
@@ -37,7 +37,6 @@ from sim.kernel.timer import Timer
 
 if TYPE_CHECKING:
     from actors.node.programs.files.tree import Volume
-    from actors.node.runtime.machine import Machine
 
 Program = Callable[[Process], Main]
 MESSAGE_BYTES_MAX = 4096  # kubecontainer.MaxContainerTerminationMessageLength
@@ -112,6 +111,7 @@ class Running:
 class PodPrograms:
     """The processes of a pod.
 
+    _machine: the `Machine` that owns them, which makes them and so knows this class
     table: all of them
     held: id of a container's instance -> what runs in it
     volumes: name -> the pod's volume
@@ -123,7 +123,7 @@ class PodPrograms:
         "_ended", "_kernel", "_machine", "_network", "_runs", "_stirred", "_timer", "held", "pod", "refresher", "table", "volumes",
     )  # fmt: skip
 
-    def __init__(self, machine: Machine, kernel: Kernel, pod: PodRuntime) -> None:
+    def __init__(self, machine: Any, kernel: Kernel, pod: PodRuntime) -> None:
         self.pod = pod
         self.table = Table(self._stir, kernel.now_us)
         self.held: dict[str, Running] = {}

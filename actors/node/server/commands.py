@@ -26,9 +26,8 @@ from actors.node.runtime.containers import Container
 from actors.node.runtime.logs import LogReader
 from actors.node.server.following import LineSender
 from actors.node.server.logs import clock_of, find_worker
-from actors.node.server.peer import ChannelEnd, Peer
+from actors.node.server.peer import ChannelEnd, Peer, Refused
 from actors.node.server.processes import CannotStart, start_process
-from actors.node.server.sessions import Refused
 from actors.node.server.terminal import Terminal, TerminalEnd
 from sim.api.streams import ERROR, STDERR, STDIN, STDOUT, LogOptions, StreamRequest
 

@@ -12,8 +12,7 @@ from actors.node.agent import NodeAgent
 from actors.node.programs.waits import Source
 from actors.node.runtime.logs import LogReader
 from actors.node.server.logs import clock_of, find_log
-from actors.node.server.peer import Peer
-from actors.node.server.sessions import Refused
+from actors.node.server.peer import Peer, Refused
 from sim.api.streams import STDERR, STDOUT, StreamRequest
 
 

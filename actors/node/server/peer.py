@@ -14,6 +14,14 @@ from actors.node.programs.waits import Source
 from sim.api.streams import WINDOW
 
 
+class Refused(Exception):
+    """The agent opens no stream.  code: of HTTP"""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
 class Peer:
     """The client of a session, as the session sees it.
 

@@ -15,8 +15,7 @@ from hashlib import sha256
 
 from actors.node.agent import NodeAgent
 from actors.node.server.logs import find_worker
-from actors.node.server.peer import Peer
-from actors.node.server.sessions import Refused
+from actors.node.server.peer import Peer, Refused
 from sim.api.streams import StreamRequest
 from sim.units import go_quote
 

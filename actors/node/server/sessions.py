@@ -16,20 +16,13 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from actors.node.agent import NodeAgent
-from actors.node.server.peer import Peer
+from actors.node.server import commands, following, ports
+from actors.node.server.peer import Peer, Refused
 from sim.api.streams import StreamRequest
 from sim.units import SECOND
 
 SESSIONS_MAX = 500  # of one agent; each holds up to two windows of bytes
 POLL_US = SECOND  # kuberuntime/logs/logs.go: waitLogs looks each second at the container
-
-
-class Refused(Exception):
-    """The agent opens no stream.  code: of HTTP"""
-
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
-        self.code = code
 
 
 class Session(Protocol):
@@ -126,8 +119,6 @@ def sessions_of(agent: NodeAgent) -> Sessions:
 
 def open_session(agent: NodeAgent, request: StreamRequest, peer: Peer) -> Session:
     """A session of any kind.  Raises Refused."""
-    from actors.node.server import commands, following, ports  # which know the sessions
-
     kinds: dict[str, Callable[[NodeAgent, StreamRequest, Peer], Session]] = {
         "log": following.Following,
         "exec": commands.Command,

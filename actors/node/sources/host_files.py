@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from sim.api.types import Obj
 
 HOSTNAME_MAX = 63  # kubelet_pods.go: hostnameMaxLen
-FQDN_MAX = 64  # util.go: fqdnMaxLen
 # The texts of the file have upstream's name in every naming set: programs compare them.
 MANAGED = "# Kubernetes-managed hosts file.\n"
 MANAGED_WITH_HOST = "# Kubernetes-managed hosts file (host network).\n"

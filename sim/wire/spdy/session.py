@@ -12,6 +12,7 @@ Differs  as upstream's library, it has no flow control: WINDOW_UPDATE is ignored
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import assert_never
 
 from sim.dataclass import dataclass
 from sim.wire.spdy.frames import Kind, Reader, Reset, SpdyError, Writer
@@ -57,23 +58,29 @@ class Session:
     def feed(self, data: bytes) -> Iterator[Event]:
         """What has happened.  Raises SpdyError."""
         for frame in self._reader.feed(data):
-            if frame.kind is Kind.SYN_STREAM:
-                if self._accept(frame.stream):
-                    yield Begun(frame.stream, frame.headers or {})
+            match frame.kind:
+                case Kind.SYN_STREAM:
+                    if self._accept(frame.stream):
+                        yield Begun(frame.stream, frame.headers or {})
+                        if frame.fin:
+                            yield from self._finish(frame.stream)
+                case Kind.DATA:
+                    if frame.stream in self._receives and frame.data:
+                        yield Came(frame.stream, frame.data)
                     if frame.fin:
                         yield from self._finish(frame.stream)
-            elif frame.kind is Kind.DATA:
-                if frame.stream in self._receives and frame.data:
-                    yield Came(frame.stream, frame.data)
-                if frame.fin:
+                case Kind.RST_STREAM:
+                    self._sends.pop(frame.stream, None)
                     yield from self._finish(frame.stream)
-            elif frame.kind is Kind.RST_STREAM:
-                self._sends.pop(frame.stream, None)
-                yield from self._finish(frame.stream)
-            elif frame.kind is Kind.PING and frame.stream % 2:
-                self.out += self._writer.ping(frame.stream)
-            elif frame.kind is Kind.GOAWAY:
-                self.leaving = True
+                case Kind.PING:
+                    if frame.stream % 2:
+                        self.out += self._writer.ping(frame.stream)
+                case Kind.GOAWAY:
+                    self.leaving = True
+                case Kind.SYN_REPLY | Kind.SETTINGS | Kind.HEADERS | Kind.WINDOW_UPDATE:
+                    pass
+                case _:
+                    assert_never(frame.kind)
 
     def send(self, stream: int, data: bytes, *, ended: bool = False) -> None:
         """Send bytes in a stream.  ended: nothing follows"""

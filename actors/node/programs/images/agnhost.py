@@ -12,7 +12,9 @@ from collections.abc import Callable, Generator, Mapping
 from urllib.parse import unquote
 
 from actors.node.programs.ends import Null, pipe, receive_all, send
+from actors.node.programs.images.flags import flags_of
 from actors.node.programs.images.mounts import mounttest
+from actors.node.programs.images.web import date_of, document, kind_of
 from actors.node.programs.lookup import NotRunnable, program
 from actors.node.programs.network.dns import NOERROR
 from actors.node.programs.network.http import HttpError, Request, Response, exchange, header, serve
@@ -31,23 +33,6 @@ _PLAIN = (("Content-Type", "text/plain; charset=utf-8"),)
 
 Steps = Generator[Wait, None, None]
 Route = Callable[[Request], Generator[Wait, None, Response]]
-
-
-def flags_of(words: tuple[str, ...], switches: tuple[str, ...] = ()) -> tuple[dict[str, str], list[str]]:
-    """The flags of a subcommand and the words that are none.  switches: flags without a value"""
-    found: dict[str, str] = {}
-    rest: list[str] = []
-    given = list(words)
-    while given:
-        word = given.pop(0)
-        if not word.startswith("-") or word == "-":
-            rest.append(word)
-            continue
-        name, equals, value = word.lstrip("-").partition("=")
-        if not equals:
-            value = "true" if name in switches or not given else given.pop(0)
-        found[name] = value
-    return found, rest
 
 
 def seconds_of(text: str) -> float:
@@ -89,8 +74,6 @@ def web(process: Process, tasks: Tasks, port: int, handle: Route) -> None:
     """Serve HTTP at a port.  Raises SocketError."""
 
     def connected(connection: Connection) -> Steps:
-        from actors.node.programs.images.web import date_of
-
         yield from serve(connection, handle, lambda: process.now_us, lambda: (("Date", date_of(process)),))
 
     tasks.listen(port, connected)
@@ -368,8 +351,6 @@ def porter(process: Process) -> Main:
 
 def test_webserver(process: Process) -> Main:
     """Serve the files of the container."""
-    from actors.node.programs.images.web import document, kind_of
-
     flags, _ = flags_of(process.words[2:])
     tasks = Tasks(process)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from actors.node.programs.ends import send
 from actors.node.programs.files.errors import FileError
+from actors.node.programs.images.flags import flags_of
 from actors.node.programs.process import Process
 from actors.node.programs.waits import Main, Wait
 from sim.units import SECOND
@@ -21,8 +22,6 @@ _RIGHTS = "rwxrwxrwx"
 
 def mounttest(process: Process) -> Main:
     """Make, read and describe files, as the flags say."""
-    from actors.node.programs.images.agnhost import flags_of
-
     flags, _ = flags_of(process.words[2:])
     process.umask = 0
     errors = 0

@@ -25,7 +25,6 @@ KINDS = {
     "css": "text/css", "html": "text/html", "js": "application/javascript", "json": "application/json",
     "png": "image/png", "txt": "text/plain", "xml": "text/xml",
 }  # fmt: skip
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def document(process: Process, root: str, path: str) -> bytes | int:

@@ -12,6 +12,7 @@ Differs  a program starts before the client has begun its streams.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 
 from sim.api.streams import ERROR, RESIZE, STDERR, STDIN, STDOUT
@@ -23,7 +24,7 @@ PIECE_BYTES = 32 << 10
 TYPES = {"error": ERROR, "stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "resize": RESIZE}
 
 
-class SpdyStreams:
+class SpdyStreams(ABC):
     """Streams and channels of one connection.  closed: never True; a client closes its socket"""
 
     closed = False
@@ -55,8 +56,9 @@ class SpdyStreams:
     def _join(self, stream: int, channel: int) -> None:
         self._channels[stream], self._streams[channel] = channel, stream
 
+    @abstractmethod
     def _begun(self, event: Begun) -> list[Put]:
-        raise NotImplementedError
+        """What the beginning of a stream puts into channels."""
 
     def _came(self, event: Came) -> list[Put]:
         channel = self._channels.get(event.stream)
