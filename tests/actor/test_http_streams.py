@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from actors.node.runtime.output import ContainerLog
+from actors.node.runtime.log.output import ContainerLog
 from sim.app.cluster import Cluster
 from sim.kernel.network import Rule
 from tests.actor.test_http import PODS, served

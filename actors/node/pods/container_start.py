@@ -22,7 +22,7 @@ from actors.node.pods.sandboxes import behaviour_of, limit_memory
 from actors.node.runtime.call_deadlines import LATE, call
 from actors.node.runtime.containers import Container
 from actors.node.runtime.programs import words_of
-from actors.node.runtime.security_profiles import missing_profile
+from actors.node.runtime.security.profiles import missing_profile
 from sim.api.types import Obj
 from sim.kernel.causes import caused_by
 

@@ -27,11 +27,11 @@ from actors.node.programs.process import NoProcess, Process, Signal
 from actors.node.programs.surroundings import NodeFacts, Surroundings
 from actors.node.programs.waits import Main, Wait
 from actors.node.runtime.containers import Container
-from actors.node.runtime.identities import identity_of
 from actors.node.runtime.interpreter import Interpreter
 from actors.node.runtime.pod_programs import POD_MESSAGE_BYTES_MAX, Launch, PodPrograms, reason_of
 from actors.node.runtime.probe_answers import opens
 from actors.node.runtime.programs import words_of
+from actors.node.runtime.security.identities import identity_of
 from actors.node.runtime.shell_scripts import program_of
 from actors.node.sources.environment import expanded_words
 from actors.node.sources.host_files import hosts_file, kernel_name

@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 from actors.node.programs.waits import Source
 from actors.node.runtime.containers import Container
+from actors.node.runtime.log.output import Line
 from actors.node.runtime.machine import Machine
-from actors.node.runtime.output import Line
 from sim.api.streams import LogOptions
 from sim.api.types import Obj
 from sim.units import SECOND, format_micro_time

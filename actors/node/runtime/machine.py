@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from actors.node.runtime.containers import Container, PodRuntime
-from actors.node.runtime.log_files import LogFiles
+from actors.node.runtime.log.files import LogFiles
 from actors.node.runtime.mounts import Device
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, manifest_file
 from actors.node.runtime.ramps import Most, Ramp
@@ -28,7 +28,7 @@ from actors.node.runtime.ramps import Most, Ramp
 if TYPE_CHECKING:  # only a run with programs needs it
     from actors.node.programs.network.fabric import Fabric
     from actors.node.runtime.interpreter import Interpreter
-    from actors.node.runtime.output import ContainerLog
+    from actors.node.runtime.log.output import ContainerLog
     from actors.node.runtime.pod_programs import PodPrograms, Running
     from sim.kernel.kernel import Kernel
 
@@ -123,6 +123,8 @@ class Machine:
     interpreter: runs programs of containers in place of the known ones, in tests
     agent: the running NodeAgent, for the log endpoint and for faults
     fabric: gives the network between pods, made at the first call; None: there is none
+
+    Size: it is all that a node keeps while its agent is gone: power, disks, images, pods, faults.
     """
 
     def __init__(self, spec: NodeSpec) -> None:

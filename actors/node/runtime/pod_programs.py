@@ -30,7 +30,7 @@ from actors.node.programs.table import Table
 from actors.node.programs.waits import Main, Wait
 from actors.node.runtime.commands import AT_ONCE_US
 from actors.node.runtime.containers import Container, PodRuntime
-from actors.node.runtime.output import ContainerLog
+from actors.node.runtime.log.output import ContainerLog
 from sim.dataclass import dataclass
 from sim.kernel.kernel import Kernel
 from sim.kernel.timer import Timer
@@ -120,7 +120,18 @@ class PodPrograms:
     """
 
     __slots__ = (
-        "_ended", "_kernel", "_machine", "_network", "_runs", "_stirred", "_timer", "held", "pod", "refresher", "table", "volumes",
+        "_ended",
+        "_kernel",
+        "_machine",
+        "_network",
+        "_runs",
+        "_timer",
+        "_will_run",
+        "held",
+        "pod",
+        "refresher",
+        "table",
+        "volumes",
     )  # fmt: skip
 
     def __init__(self, machine: Any, kernel: Kernel, pod: PodRuntime) -> None:
@@ -133,18 +144,18 @@ class PodPrograms:
         self._kernel = kernel
         self._network: tuple[int, Network] | None = None  # and the number of its sandbox
         self._timer: Timer | None = None
-        self._stirred = self._runs = False
+        self._will_run = self._runs = False
         self._ended: list[Callable[[], None]] = []
 
     # --- time -------------------------------------------------------------------------------------
 
     def _stir(self) -> None:
-        if not self._stirred:
-            self._stirred = True
+        if not self._will_run:
+            self._will_run = True
             self._kernel.call_at(self._kernel.now_us, self._run)
 
     def _run(self, _: object) -> None:
-        self._stirred, self._runs = False, True
+        self._will_run, self._runs = False, True
         self.table.run(self._kernel.now_us)
         self._runs = False
         next_us = self.table.next_us

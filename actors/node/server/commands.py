@@ -26,7 +26,7 @@ from actors.node.runtime.containers import Container
 from actors.node.runtime.logs import LogReader
 from actors.node.server.following import LineSender
 from actors.node.server.logs import clock_of, find_worker
-from actors.node.server.peer import ChannelEnd, Peer, Refused
+from actors.node.server.peer import ChannelEnd, Peer, Refused, Session
 from actors.node.server.processes import CannotStart, start_process
 from actors.node.server.terminal import Terminal, TerminalEnd
 from sim.api.streams import ERROR, STDERR, STDIN, STDOUT, LogOptions, StreamRequest
@@ -139,7 +139,7 @@ class Input:
             return
 
 
-class Command:
+class Command(Session):
     """A process that a client has started."""
 
     def __init__(self, agent: NodeAgent, request: StreamRequest, peer: Peer) -> None:
@@ -218,7 +218,7 @@ class Command:
             self._input.close()
 
 
-class Attachment:
+class Attachment(Session):
     """A client that sees what a container writes from now on, and writes to its input."""
 
     def __init__(self, agent: NodeAgent, request: StreamRequest, peer: Peer) -> None:

@@ -12,7 +12,7 @@ from actors.node.agent import NodeAgent
 from actors.node.programs.waits import Source
 from actors.node.runtime.logs import LogReader
 from actors.node.server.logs import clock_of, find_log
-from actors.node.server.peer import Peer, Refused
+from actors.node.server.peer import Peer, Refused, Session
 from sim.api.streams import STDERR, STDOUT, StreamRequest
 
 
@@ -57,7 +57,7 @@ class LineSender:
         self._reader.done = True
 
 
-class Following:
+class Following(Session):
     """One client that follows a log."""
 
     def __init__(self, agent: NodeAgent, request: StreamRequest, peer: Peer) -> None:

@@ -6,6 +6,7 @@ sent in any case; after the end nothing is sent.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -114,3 +115,19 @@ class ChannelEnd(End):
     def ended(self) -> None:
         """No process writes to it any more."""
         self._closed()
+
+
+class Session(ABC):
+    """One open stream."""
+
+    @abstractmethod
+    def put(self, channel: int, data: bytes) -> None:
+        """The client has sent bytes, b"" for the end of a channel; all are to be acknowledged."""
+
+    @abstractmethod
+    def poll(self) -> None:
+        """Look if anything has changed that nothing else reports."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """The client has gone."""

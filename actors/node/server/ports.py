@@ -15,12 +15,12 @@ from hashlib import sha256
 
 from actors.node.agent import NodeAgent
 from actors.node.server.logs import find_worker
-from actors.node.server.peer import Peer, Refused
+from actors.node.server.peer import Peer, Refused, Session
 from sim.api.streams import StreamRequest
 from sim.units import go_quote
 
 
-class Forwarding:
+class Forwarding(Session):
     """One client's connections to a pod."""
 
     def __init__(self, agent: NodeAgent, request: StreamRequest, peer: Peer) -> None:

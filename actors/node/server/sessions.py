@@ -13,32 +13,16 @@ Differs  upstream does not bound the number of streams.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from actors.node.agent import NodeAgent
 from actors.node.server import commands, following, ports
-from actors.node.server.peer import Peer, Refused
+from actors.node.server.peer import Peer, Refused, Session
 from sim.api.streams import StreamRequest
 from sim.units import SECOND
 
 SESSIONS_MAX = 500  # of one agent; each holds up to two windows of bytes
 POLL_US = SECOND  # kuberuntime/logs/logs.go: waitLogs looks each second at the container
-
-
-class Session(Protocol):
-    """One open stream."""
-
-    def put(self, channel: int, data: bytes) -> None:
-        """The client has sent bytes, b"" for the end of a channel; all are to be acknowledged."""
-        ...
-
-    def poll(self) -> None:
-        """Look if anything has changed that nothing else reports."""
-        ...
-
-    def stop(self) -> None:
-        """The client has gone."""
-        ...
 
 
 class Sessions:

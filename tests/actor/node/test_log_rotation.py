@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from actors.node.runtime.forecast import log_bytes_of
-from actors.node.runtime.log_files import LogFiles
+from actors.node.runtime.log.files import LogFiles
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, Rule, RuntimeProfile
 from actors.node.server.logs import read_log
 from sim.api.types import Obj

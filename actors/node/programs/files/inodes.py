@@ -14,10 +14,10 @@ Differs  a hole of a file is counted like zeros that were written.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from actors.node.programs.files.errors import FileError
-from actors.node.programs.process import Identity
+from actors.node.programs.process import Identity, Process
 from actors.node.programs.waits import Source
 
 if TYPE_CHECKING:
@@ -33,14 +33,6 @@ INODES_MAX = 65_536  # of one filesystem; each takes half a KiB of memory
 SETUID, SETGID, STICKY = 0o4000, 0o2000, 0o1000
 
 
-class FileCaller(Protocol):
-    """What an operation needs to know about the process that asks for it."""
-
-    cwd: str
-    identity: Identity
-    umask: int
-
-
 class Outside:
     """The node agent and the container runtime, which may do everything."""
 
@@ -50,6 +42,8 @@ class Outside:
 
 
 OUTSIDE = Outside()
+# What an operation is asked by.
+FileCaller = Process | Outside
 
 
 def blocks(size: int) -> int:

@@ -6,8 +6,8 @@ Mirrors  C's operators and their precedence; bash adds `**`, `base#digits` and e
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol
 
 from sim.patterns import pattern
 
@@ -27,12 +27,14 @@ class Wrong(Exception):
     """An expression that has no value; the text says why."""
 
 
-class Variables(Protocol):
+class Variables(ABC):
     """The variables of a shell."""
 
+    @abstractmethod
     def number_text(self, name: str, index: int | None) -> str:
         """The value of a variable, "" if it has none."""
 
+    @abstractmethod
     def set_number(self, name: str, index: int | None, value: int) -> None:
         """Assign."""
 

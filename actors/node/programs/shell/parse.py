@@ -325,8 +325,3 @@ class _Reader:
         if body is None:
             raise SyntaxFault("", self.line)
         return nodes.Function(name.text, nodes.Redirected(body, tuple(redirects)) if redirects else body)
-
-
-def is_name(text: str) -> bool:
-    """True if a variable may be named so."""
-    return text.isidentifier() and text.isascii()

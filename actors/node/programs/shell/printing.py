@@ -11,7 +11,6 @@ from actors.node.programs.shell.state import VALUE_MAX
 from sim.patterns import pattern
 
 _FORMAT = pattern(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|-?\d+)?)?([a-zA-Z%])|%")
-_DOT = pattern(r"%[-+ #0]*(?:\*|\d+)?\.")
 _INTEGER = pattern(r"\s*[-+]?(?:0[xX][0-9A-Fa-f]+|\d+)")
 
 

@@ -75,7 +75,7 @@ def size_of(variable: Variable | None) -> int:
     return sum(map(len, variable.value.values())) + 10 * len(variable.value)
 
 
-class Shell:
+class Shell(arithmetic.Variables):
     """The state of one shell, and of its copies in subshells.
 
     runner: runs scripts and commands
@@ -93,6 +93,8 @@ class Shell:
     tested: how many conditions are around, in which a failure does not end the shell
     loops: how many loops are around in this function
     replaced: True if another program runs in place of this shell
+
+    Size: POSIX (section 2.12) names these parts of the state, which are copied together.
     """
 
     def __init__(self, process: Process, dialect: str, name: str, runner: Runner) -> None:

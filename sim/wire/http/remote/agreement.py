@@ -18,8 +18,7 @@ from sim.api.aggregation.delegation import TOKEN_PROTOCOL
 from sim.api.streams import ERROR, RESIZE, STDERR, STDIN, STDOUT, StreamRequest
 from sim.dataclass import dataclass
 from sim.wire.exchange import Exchange
-from sim.wire.http.remote.codec import Codec
-from sim.wire.http.remote.spdy_streams import CommandStreams, PortStreams
+from sim.wire.http.remote.spdy_streams import CommandStreams, PortStreams, SpdyStreams
 from sim.wire.http.remote.tunnel import Tunnel
 from sim.wire.http.remote.websocket_channels import WebSocketChannels
 
@@ -44,7 +43,7 @@ VERSION_HEADER, ACCEPTED_HEADER = "X-Stream-Protocol-Version", "X-Accepted-Strea
 class Agreed:
     """The answer 101.  plain: True if an error of a command is text and not a Status"""
 
-    codec: Codec
+    codec: WebSocketChannels | SpdyStreams | Tunnel
     headers: list[tuple[str, str]]
     plain: bool = False
 

@@ -36,15 +36,15 @@ class SpdyStreams(ABC):
 
     @property
     def out(self) -> bytearray:
-        """See `Codec`."""
+        """Bytes for the client, which the owner takes away."""
         return self._session.out
 
     def begin(self) -> list[Put]:
-        """See `Codec`."""
+        """What the agent gets at the beginning."""
         return []
 
     def feed(self, data: bytes) -> list[Put]:
-        """See `Codec`."""
+        """Channels with bytes of the client; b"" ends a channel.  Raises ProtocolError."""
         puts: list[Put] = []
         try:
             for event in self._session.feed(data):
@@ -65,7 +65,7 @@ class SpdyStreams(ABC):
         return [] if channel is None else [(channel, event.data)]
 
     def send(self, channel: int, data: bytes) -> None:
-        """See `Codec`."""
+        """Send bytes to the client; b"" ends a channel."""
         stream = self._streams.get(channel)
         if stream is None:
             return
@@ -75,7 +75,7 @@ class SpdyStreams(ABC):
             self._session.send(stream, b"", ended=True)
 
     def end(self) -> None:
-        """See `Codec`."""
+        """Nothing more is sent."""
         self._session.end()
 
 
@@ -105,7 +105,7 @@ class CommandStreams(SpdyStreams):
         return all(channel in self._streams for channel in self._wanted)
 
     def send(self, channel: int, data: bytes) -> None:
-        """See `Codec`."""
+        """Send bytes to the client; b"" ends a channel."""
         if self._kept is not None:
             self._kept.append((channel, data))
         else:

@@ -97,16 +97,16 @@ class WebSocketChannels:
 
     @property
     def out(self) -> bytearray:
-        """See `Codec`."""
+        """Bytes for the client, which the owner takes away."""
         return self._messages.out
 
     @property
     def closed(self) -> bool:
-        """See `Codec`."""
+        """True once the client has ended the connection in order."""
         return self._messages.closed
 
     def begin(self) -> list[Put]:
-        """See `Codec`."""
+        """What the agent gets at the beginning."""
         for channel in self._shown:
             self._write(channel, b"")
         for index, port in enumerate(self._ports):
@@ -115,7 +115,7 @@ class WebSocketChannels:
         return [(2 * index + 1, str(port).encode()) for index, port in enumerate(self._ports)]
 
     def feed(self, data: bytes) -> list[Put]:
-        """See `Codec`."""
+        """Channels with bytes of the client; b"" ends a channel.  Raises ProtocolError."""
         puts: list[Put] = []
         for piece, ends in self._messages.pieces(data):
             puts += self._piece(piece)
@@ -147,7 +147,7 @@ class WebSocketChannels:
         return channel in WRITTEN
 
     def send(self, channel: int, data: bytes) -> None:
-        """See `Codec`."""
+        """Send bytes to the client; b"" ends a channel."""
         for begin in range(0, len(data), PIECE_BYTES):
             self._write(channel, data[begin : begin + PIECE_BYTES])
 
@@ -158,5 +158,5 @@ class WebSocketChannels:
             self._messages.write(bytes([channel]) + data)
 
     def end(self) -> None:
-        """See `Codec`."""
+        """Nothing more is sent."""
         self._messages.close()

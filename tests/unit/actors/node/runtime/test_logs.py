@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from actors.node.runtime.containers import Container, PodRuntime
+from actors.node.runtime.log.output import ContainerLog
 from actors.node.runtime.logs import LogReader
 from actors.node.runtime.machine import Machine
-from actors.node.runtime.output import ContainerLog
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec
 from sim.api.streams import LogOptions
 from sim.units import SECOND

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.node.runtime.profile import RuntimeProfile
-from actors.node.runtime.security_profiles import missing_profile
+from actors.node.runtime.security.profiles import missing_profile
 
 PREFIX = "container.apparmor.security.beta.kubernetes.io/"
 LOCALHOST = {"type": "Localhost", "localhostProfile": "profiles/audit.json"}

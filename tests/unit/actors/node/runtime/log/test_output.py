@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.node.runtime.output import HEADER_BYTES, KEPT_BYTES_MAX, LINE_BYTES_MAX, ContainerLog, Line
+from actors.node.runtime.log.output import HEADER_BYTES, KEPT_BYTES_MAX, LINE_BYTES_MAX, ContainerLog, Line
 
 
 def test_a_line_has_the_time_of_its_last_byte() -> None:

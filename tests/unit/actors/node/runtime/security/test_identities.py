@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.node.runtime.identities import ALL_CAPABILITIES, DEFAULT_CAPABILITIES, identity_of
+from actors.node.runtime.security.identities import ALL_CAPABILITIES, DEFAULT_CAPABILITIES, identity_of
 
 
 def test_a_containers_user_replaces_its_pods_and_groups_are_its_pods() -> None:

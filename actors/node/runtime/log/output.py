@@ -19,7 +19,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from actors.node.programs.waits import Source
-from actors.node.runtime.log_files import COMPRESSION
+from actors.node.runtime.log.files import COMPRESSION
 
 LINE_BYTES_MAX = 16 * 1024  # containerd pkg/cri/config: MaxContainerLogLineSize
 # A log that nothing rotates, as its agent does not run, must not fill the memory of the simulation.

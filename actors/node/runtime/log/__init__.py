@@ -1,0 +1,1 @@
+"""What programs of containers write: lines with times, and the files that hold them."""
