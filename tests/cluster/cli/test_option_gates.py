@@ -16,6 +16,8 @@ from sim.ident import Names
 from tests.cluster.cli.test_options import Commits, deployment, manager, plan, pod
 from tests.cluster.fixed import workload
 
+RUNS = {"name": "c", "image": "r/c:1", "command": ["sleep", "infinity"]}
+
 
 @pytest.mark.parametrize("gate", [True, False])
 async def test_what_a_pod_costs_to_delete_counts_while_its_gate_is_on(gate: bool) -> None:
@@ -46,7 +48,7 @@ async def test_what_a_pod_costs_to_delete_counts_while_its_gate_is_on(gate: bool
 @pytest.mark.parametrize("gate", [True, False])
 async def test_status_of_a_job_counts_ready_pods_while_the_gate_is_on(gate: bool) -> None:
     async with Cluster(manager(1, feature_gates={"JobReadyPods": gate})) as cluster:
-        spec = {"template": {"spec": pod("", restartPolicy="Never")["spec"]}}
+        spec = {"template": {"spec": pod("", restartPolicy="Never", containers=[RUNS])["spec"]}}
         cluster.apply({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec})
         await cluster.run_for("20s")
         status = (cluster.get("jobs", "j") or {})["status"]
@@ -143,7 +145,10 @@ async def test_a_job_may_ignore_that_its_pods_are_disrupted(ignores: bool, over:
     flags = {"feature-gates": {"PodDisruptionConditions": True, "JobPodFailurePolicy": True}}
     async with Cluster(plan(2, api_server=flags, controller_manager=flags)) as cluster:
         rule = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
-        spec = {"backoffLimit": 0, "template": {"spec": pod("", restartPolicy="Never")["spec"]}}
+        spec = {
+            "backoffLimit": 0,
+            "template": {"spec": pod("", restartPolicy="Never", containers=[RUNS])["spec"]},
+        }
         policy = {"podFailurePolicy": {"rules": [rule]}} if ignores else {}
         made = {
             "apiVersion": "batch/v1",

@@ -10,7 +10,8 @@ from typing import Any
 from sim.app.cluster import Cluster
 from sim.app.measured.components import ComponentMetrics
 
-POD = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+RUNS = {"name": "c", "image": "i", "command": ["sleep", "infinity"]}
+POD = {"spec": {"restartPolicy": "Never", "containers": [RUNS]}}
 
 
 def job(name: str, **spec: Any) -> dict[str, Any]:

@@ -27,7 +27,8 @@ def plan(managers: int = 1) -> ClusterPlan:
 
 
 def job(**spec: Any) -> Obj:
-    pods = {"spec": {"restartPolicy": "Never", "containers": [container()]}}
+    runs = {**container(), "command": ["sleep", "infinity"]}
+    pods = {"spec": {"restartPolicy": "Never", "containers": [runs]}}
     meta = {"name": "j", "namespace": "default"}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"template": pods, **spec}}
 
