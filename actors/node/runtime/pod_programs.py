@@ -254,7 +254,8 @@ class PodPrograms:
         try:
             process = self.execute(container, words, ends, program=program)
         except NotRunnable as error:
-            refused = Outcome(error.code, error=not_executed(container, words, error))
+            why = reason_of(error, words[0] if words else "")
+            refused = Outcome(error.code, error=not_executed(container, words, why))
             self._after(lambda: then(refused))
             return
         except NoProcess:
@@ -360,11 +361,11 @@ class PodPrograms:
         self._machine.changed(self.pod)
 
 
-def not_executed(container: Container, words: tuple[str, ...], error: NotRunnable) -> str:
+def not_executed(container: Container, words: tuple[str, ...], why: str) -> str:
     """The runtime's message about a command that it cannot start in a container."""
     path = words[0] if words else ""
     number = hashlib.sha256(f"{container.ident}/{words}".encode()).hexdigest()
-    return NOT_EXECUTED.format(number=number, program=path, why=reason_of(error, path))
+    return NOT_EXECUTED.format(number=number, program=path, why=why)
 
 
 def reason_of(error: NotRunnable, path: str) -> str:

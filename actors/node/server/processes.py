@@ -10,14 +10,13 @@ Differs  in a container that had no processes before, a command sees of the vari
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import sha256
 
 from actors.node.pods.worker import Worker
 from actors.node.programs.ends import End
 from actors.node.programs.lookup import NotRunnable
 from actors.node.programs.process import NoProcess, Process
 from actors.node.runtime.containers import Container
-from actors.node.runtime.pod_programs import NOT_EXECUTED
+from actors.node.runtime.pod_programs import not_executed, reason_of
 
 
 class CannotStart(Exception):
@@ -34,23 +33,15 @@ def start_process(
     if runtime is None or machine.running_program(container) is None or not words:
         for end in ends.values():
             end.close()
-        raise _failed(container, words, "executable file not found in $PATH")
+        raise CannotStart(not_executed(container, words, "executable file not found in $PATH"))
     programs = machine.programs_of(runtime, worker.agent.ctx.kernel)
     try:
         return programs.execute(container, words, ends, {"TERM": "xterm"} if terminal else None)
     except NotRunnable as error:
-        why = error.text.lower()
-        if error.text == "not found":
-            missing = f"stat {words[0]}: no such file or directory"
-            why = missing if "/" in words[0] else "executable file not found in $PATH"
-        raise _failed(container, words, why) from None
+        raise CannotStart(not_executed(container, words, reason_of(error, words[0]))) from None
     except NoProcess:
-        raise _failed(container, words, "fork: resource temporarily unavailable") from None
-
-
-def _failed(container: Container, words: tuple[str, ...], why: str) -> CannotStart:
-    ident = sha256(f"{container.ident}/{words}".encode()).hexdigest()
-    return CannotStart(NOT_EXECUTED.format(number=ident, program=words[0] if words else "", why=why))
+        why = "fork: resource temporarily unavailable"
+        raise CannotStart(not_executed(container, words, why)) from None
 
 
 def start_idle(worker: Worker, container: Container) -> None:
