@@ -139,15 +139,33 @@ class Input:
             return
 
 
-class Command(Session):
+class Interactive(Session):
+    """A session in which a client may write to the input of a program."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._input: Input | None = None
+        self._terminal: Terminal | None = None
+
+    def put(self, channel: int, data: bytes) -> None:
+        """See `Session`."""
+        if channel != STDIN or self._input is None:
+            self._peer.acknowledge(len(data))
+        elif self._terminal is not None and data:
+            self._terminal.type(data)
+            self._peer.acknowledge(len(data))
+        else:
+            self._input.put(data)
+
+
+class Command(Interactive):
     """A process that a client has started."""
 
     def __init__(self, agent: NodeAgent, request: StreamRequest, peer: Peer) -> None:
-        self._peer, self._words = peer, request.command
+        super().__init__(peer)
+        self._words = request.command
         worker, container = find_running(agent, request)
         self._open_ends = 0
-        self._input: Input | None = None
-        self._terminal: Terminal | None = None
         self._process: Process | None = None
         self._failed = ""
         ends = self._ends(request)
@@ -197,16 +215,6 @@ class Command(Session):
                 self._input.close()
             self._peer.end(ERROR, exit_status(self._words, process.ended.code))
 
-    def put(self, channel: int, data: bytes) -> None:
-        """See `Session`."""
-        if channel != STDIN or self._input is None:
-            self._peer.acknowledge(len(data))
-        elif self._terminal is not None and data:
-            self._terminal.type(data)
-            self._peer.acknowledge(len(data))
-        else:
-            self._input.put(data)
-
     def poll(self) -> None:
         """See `Session`."""
         if self._failed:
@@ -218,15 +226,14 @@ class Command(Session):
             self._input.close()
 
 
-class Attachment(Session):
+class Attachment(Interactive):
     """A client that sees what a container writes from now on, and writes to its input."""
 
     def __init__(self, agent: NodeAgent, request: StreamRequest, peer: Peer) -> None:
-        self._peer, self._tty = peer, request.tty
+        super().__init__(peer)
+        self._tty = request.tty
         _, container = find_running(agent, request)
         self._running = running = agent.machine.running_program(container)
-        self._input: Input | None = None
-        self._terminal: Terminal | None = None
         self._sender: LineSender | None = None
         if running is None:
             options = LogOptions(follow=True, tail=0)
@@ -257,16 +264,6 @@ class Attachment(Session):
         if self._running is not None and self._see in self._running.seen:
             self._running.seen.remove(self._see)
             self._running.over.remove(self._end)
-
-    def put(self, channel: int, data: bytes) -> None:
-        """See `Session`."""
-        if channel != STDIN or self._input is None:
-            self._peer.acknowledge(len(data))
-        elif self._terminal is not None and data:
-            self._terminal.type(data)
-            self._peer.acknowledge(len(data))
-        else:
-            self._input.put(data)
 
     def poll(self) -> None:
         """See `Session`."""
