@@ -104,6 +104,7 @@ def test_environment_has_a_faster_python_of_the_same_version(
     own = stub_of(tmp_path / "own", f"{line} False")
     stub_of(tmp_path / "older", "3.9 True")
     fast = stub_of(tmp_path / "fast", f"{line} True")
+    monkeypatch.delenv("ORRERY_PYTHON", raising=False)
     monkeypatch.setattr(sys, "executable", str(own))
     monkeypatch.setenv("PATH", f"{tmp_path}/own:{tmp_path}/older:{tmp_path}/fast")
     assert module.chosen_python() == str(fast)

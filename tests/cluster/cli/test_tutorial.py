@@ -74,8 +74,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
     The dependencies are those of the interpreter that runs the test.
     """
     wheels = tmp_path / "wheels"
-    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*build, "-w", str(wheels), str(ROOT)], check=True, capture_output=True)
+    # By the builder itself: an environment of dev.py has no pip.
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     home = tmp_path / "home"
     home.mkdir()
     options = dict.fromkeys(("PIP_NO_INDEX", "PIP_NO_DEPS", "PIP_FORCE_REINSTALL"), "1")
