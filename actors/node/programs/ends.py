@@ -26,14 +26,16 @@ class BrokenPipe(Exception):
 class End:
     """What a descriptor leads to.  Shared by all descriptors that were duplicated from it.
 
+    terminal: True if programs see a terminal
     users: how many descriptors lead here; the last `close` ends it
     readable: ready if `read` returns something, also the end
     writable: ready if `write` takes something, or fails
     """
 
-    __slots__ = ("readable", "users", "writable")
+    __slots__ = ("readable", "terminal", "users", "writable")
 
     def __init__(self, readable: Source = ALWAYS, writable: Source = ALWAYS) -> None:
+        self.terminal = False
         self.users = 1
         self.readable = readable
         self.writable = writable
@@ -70,12 +72,9 @@ class Null(End):
 
 
 class Output(End):
-    """Bytes that go to a function: a container's log, a client that looks on.
+    """Bytes that go to a function: a container's log, a client that looks on."""
 
-    terminal: True if programs see a terminal
-    """
-
-    __slots__ = ("_take", "terminal")
+    __slots__ = ("_take",)
 
     def __init__(self, take: Callable[[bytes], None], *, terminal: bool = False) -> None:
         super().__init__()

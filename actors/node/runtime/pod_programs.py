@@ -180,6 +180,7 @@ class PodPrograms:
         ends: dict[int, End] = {0: Null(), **self._outputs(log, seen, launch.terminal)}
         if launch.stdin:
             ends[0], stdin = pipe()
+            ends[0].terminal = launch.terminal
         until_us = self._kernel.now_us + AT_ONCE_US
 
         def main(process: Process) -> Main:

@@ -185,6 +185,7 @@ class Command(Interactive):
         peer, ends = self._peer, dict[int, End]()
         if request.stdin:
             ends[0], write = pipe()
+            ends[0].terminal = request.tty
             self._input = Input(_unnoticed if request.tty else peer.acknowledge, write)
         else:
             ends[0] = Null()

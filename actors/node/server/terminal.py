@@ -24,10 +24,10 @@ class TerminalEnd(ChannelEnd):
     """The descriptor of a process that leads to a terminal."""
 
     __slots__ = ()
-    terminal = True
 
     def __init__(self, peer: Peer, closed: Callable[[], None]) -> None:
         super().__init__(peer, STDOUT, closed)
+        self.terminal = True
 
     def write(self, data: bytes) -> int:
         """Send what there is room for, with carriage returns."""

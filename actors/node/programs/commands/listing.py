@@ -129,7 +129,7 @@ class _Lister:
                 yield from tool.write(" ".join([*cells, row[-1]]) + "\n")
             return
         names = [" ".join(row) for row in table]
-        if getattr(tool.process.ends.get(1), "tty", False) and "1" not in options:
+        if tool.has_terminal(1) and "1" not in options:
             width = max(map(len, names), default=0) + 2
             across = max(1, 80 // width)
             down = -(-len(names) // across)

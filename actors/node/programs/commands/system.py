@@ -463,7 +463,7 @@ def ip(tool: Tool) -> Main:
 
 def tty(tool: Tool) -> Main:
     """Print the name of the terminal."""
-    terminal = bool(getattr(tool.process.ends.get(0), "tty", False))
+    terminal = tool.has_terminal(0)
     if "-s" not in tool.args and "--quiet" not in tool.args:
         yield from tool.write("/dev/pts/0\n" if terminal else "not a tty\n")
     return 0 if terminal else 1
@@ -471,7 +471,7 @@ def tty(tool: Tool) -> Main:
 
 def stty(tool: Tool) -> Main:
     """Accept settings of a terminal."""
-    terminal = bool(getattr(tool.process.ends.get(0), "tty", False))
+    terminal = tool.has_terminal(0)
     if not terminal:
         text = "standard input" if tool.busybox else "'standard input'"
         yield from tool.complain(f"{text}: Inappropriate ioctl for device")

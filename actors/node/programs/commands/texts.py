@@ -8,196 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 
+from actors.node.programs import printing
 from actors.node.programs.commands.tool import Failed, Tool, Usage, to_bytes
 from actors.node.programs.lookup import NotRunnable, program
 from actors.node.programs.waits import Main
-from sim.patterns import pattern
-
-_ESCAPES = {"a": 7, "b": 8, "e": 27, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92, '"': 34}
-_DIRECTIVE = pattern(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?([a-zA-Z%])")
-_NUMBER = pattern(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|\d+)")
-WIDTH_MAX = 4096  # of a field of `printf`
-
-
-def unescape(text: str, *, echo: bool) -> tuple[bytes, bool]:
-    """The bytes of a text with backslashes; and True if \\c ends all output.
-
-    echo: True for the octal numbers of `echo` and %b, which begin with a zero
-    """
-    out, at = bytearray(), 0
-    while at < len(text):
-        letter = text[at]
-        at += 1
-        if letter != "\\" or at == len(text):
-            out += to_bytes(letter)
-            continue
-        letter = text[at]
-        at += 1
-        if letter == "c":
-            return bytes(out), True
-        if letter in _ESCAPES and not (echo and letter == '"'):
-            out.append(_ESCAPES[letter])
-        elif letter == "x" and text[at : at + 1] in tuple("0123456789abcdefABCDEF"):
-            digits = _digits(text, at, 2, "0123456789abcdefABCDEF")
-            at += len(digits)
-            out.append(int(digits, 16))
-        elif letter in "01234567" and (letter == "0" or not echo):
-            at -= 0 if echo else 1
-            digits = _digits(text, at, 3, "01234567")
-            at += len(digits)
-            out.append(int(digits or "0", 8) & 255)
-        else:
-            out += b"\\" + to_bytes(letter)
-    return bytes(out), False
-
-
-def _digits(text: str, at: int, most: int, allowed: str) -> str:
-    end = at
-    while end < len(text) and end - at < most and text[end] in allowed:
-        end += 1
-    return text[at:end]
 
 
 def echo(tool: Tool) -> Main:
     """Print the arguments: -n without a newline, -e with escapes."""
-    args, newline, escapes = list(tool.args), True, False
-    while args and len(args[0]) > 1 and args[0][0] == "-" and not args[0][1:].strip("neE"):
-        for letter in args.pop(0)[1:]:
-            newline &= letter != "n"
-            escapes = letter == "e" if letter == "e" or (letter == "E" and not tool.busybox) else escapes
-    data, stop = to_bytes(" ".join(args)), False
-    if escapes:
-        data, stop = unescape(" ".join(args), echo=True)
-    yield from tool.write(data + (b"\n" if newline and not stop else b""))
+    yield from tool.write(printing.echo(list(tool.args), tool.dialect))
     return 0
-
-
-class _Printf:
-    """The arguments of one `printf`, taken one by one."""
-
-    def __init__(self, tool: Tool, args: Sequence[str]) -> None:
-        self.tool = tool
-        self.args = list(args)
-        self.used = 0
-        self.stopped = False
-        self.problems: list[str] = []
-
-    def next(self) -> str | None:
-        """The next argument; None if there is none."""
-        self.used += 1
-        return self.args.pop(0) if self.args else None
-
-    def number(self, text: str | None) -> int:
-        """An argument as a whole number; a problem is noted."""
-        if not text:
-            if text is not None:
-                self._not_number(text)
-            return 0
-        if text[0] in "\"'" and len(text) > 1:
-            return ord(text[1])
-        match = _NUMBER.match(text)
-        if match is None or match.end() != len(text):
-            self._not_number(text, partly=match is not None)
-        if match is None or (self.tool.busybox and match.end() != len(text)):
-            return 0
-        digits = match[2]
-        if digits[0] == "0" and digits.isdigit():
-            value = int(digits, 8) if not set(digits) & {"8", "9"} else 0
-        else:
-            value = int(digits[:40], 0)
-        return -value if match[1] == "-" else value
-
-    def _not_number(self, text: str, *, partly: bool = False) -> None:
-        if self.tool.busybox:
-            self.problems.append(f"invalid number '{text}'")
-        elif partly:
-            self.problems.append(f"'{text}': value not completely converted")
-        else:
-            self.problems.append(f"'{text}': expected a numeric value")
-
-    def once(self, form: str) -> bytes:
-        """The format filled once."""
-        out, at = bytearray(), 0
-        while at < len(form) and not self.stopped:
-            letter = form[at]
-            if letter == "\\":
-                end = at + 2
-                while (
-                    end < len(form)
-                    and end - at < 4
-                    and form[end] in "01234567abcdefABCDEF"
-                    and form[at + 1] in "01234567x"
-                ):
-                    end += 1
-                if form[at + 1 : at + 2] not in tuple("01234567x"):
-                    end = at + 2
-                data, self.stopped = unescape(form[at:end], echo=False)
-                out += data
-                at = end
-            elif letter == "%":
-                match = _DIRECTIVE.match(form, at)
-                if match is None:
-                    what = (
-                        f"{form[at:]}: invalid format"
-                        if self.tool.busybox
-                        else f"{form[at:]}: invalid conversion specification"
-                    )
-                    raise Failed(what)
-                out += self._field(*match.groups(default=""), wide=match[3] is not None)
-                at = match.end()
-            else:
-                out += to_bytes(letter)
-                at += 1
-        return bytes(out)
-
-    def _field(self, flags: str, width: str, precision: str, kind: str, *, wide: bool) -> bytes:
-        if kind == "%":
-            return b"%"
-        size = self.number(self.next()) if width == "*" else int(width[:9] or 0)
-        digits: int | None = None
-        if wide:
-            digits = self.number(self.next()) if precision == "*" else int(precision[:9] or 0)
-            digits = min(digits, WIDTH_MAX) if digits >= 0 else None
-        if size < 0:
-            flags, size = flags + "-", -size
-        size = min(size, WIDTH_MAX)
-        text = self.next()
-        if kind == "b":
-            data, self.stopped = unescape(text or "", echo=True)
-            data = data if digits is None else data[:digits]
-        elif kind == "s":
-            data = to_bytes(text or "")
-            data = data if digits is None else data[:digits]
-        elif kind == "c":
-            data = to_bytes((text or "")[:1])
-        elif kind == "q":
-            data = to_bytes(text if text and text.isalnum() else f"'{text or ''}'")
-        elif kind in "diouxX":
-            shown = "d" if kind in "iu" else kind
-            value = self.number(text)
-            if value < 0 and kind != "d" and kind != "i":
-                value &= (1 << 64) - 1
-            keep = "".join(letter for letter in flags if letter in "-+ #0")
-            return (f"%{keep}{size or ''}{'' if digits is None else f'.{digits}'}{shown}" % value).encode()
-        elif kind in "eEfFgGaA":
-            try:
-                value_float = float(text or 0)
-            except ValueError:
-                self._not_number(text or "")
-                value_float = 0.0
-            keep = "".join(letter for letter in flags if letter in "-+ #0")
-            shown = kind if kind not in "aA" else "g"
-            return (
-                f"%{keep}{size or ''}{'' if digits is None else f'.{digits}'}{shown}" % value_float
-            ).encode()
-        else:
-            text = f"%{kind}"
-            raise Failed(
-                f"{text}: invalid format"
-                if self.tool.busybox
-                else f"{text}: invalid conversion specification"
-            )
-        return data.ljust(size) if "-" in flags else data.rjust(size)
 
 
 def printf(tool: Tool) -> Main:
@@ -205,24 +25,11 @@ def printf(tool: Tool) -> Main:
     args = tool.args[1:] if tool.args[:1] == ("--",) else tool.args
     if not args:
         raise Usage("missing operand")
-    state = _Printf(tool, args[1:])
-    while True:
-        state.used = 0
-        try:
-            data = state.once(args[0])
-        except Failed as failure:
-            yield from tool.complain(failure.text)
-            return 1
-        yield from tool.write(data)
-        for problem in state.problems:
-            yield from tool.complain(problem)
-        state.problems = []
-        if not state.used and state.args and not tool.busybox:
-            yield from tool.warn(
-                f"{tool.name}: warning: ignoring excess arguments, starting with '{state.args[0]}'\n"
-            )
-        if state.stopped or not state.used or not state.args:
-            return tool.code
+    printed = printing.Printed(args[0], list(args[1:]), dialect=tool.dialect)
+    yield from tool.write(printed.text)
+    for error in printed.errors:
+        yield from tool.warn(f"{tool.name}: {error}\n")
+    return printed.code
 
 
 def yes(tool: Tool) -> Main:
@@ -268,7 +75,7 @@ def seq(tool: Tool) -> Main:
     while (at <= last) if step > 0 else (at >= last):
         text = f"{at:.{places}f}".zfill(width)
         if "f" in options:
-            text = _Printf(tool, [str(at)]).once(options["f"]).decode()
+            text = printing.Printed(options["f"], [str(at)], dialect=tool.dialect).text
         yield from tool.write(separator + text if begun else text)
         begun = True
         at += step

@@ -101,6 +101,16 @@ class Tool:
         self._opened: list[End] = []
         self._size = 0
 
+    @property
+    def dialect(self) -> str:
+        """Whose texts a command has that shells also have of their own: busybox' ash is one with it."""
+        return "ash" if self.busybox else "gnu"
+
+    def has_terminal(self, fd: int) -> bool:
+        """True if a descriptor leads to a terminal."""
+        end = self.process.ends.get(fd)
+        return end is not None and end.terminal
+
     # --- options ----------------------------------------------------------------------------------
 
     def options(self, spec: str, longs: Mapping[str, str] | None = None, *, code: int = 1) -> Options:

@@ -325,7 +325,7 @@ def _dev(random: RandomBytes, wall_us: int) -> Directory:
     def terminal(by: Any) -> End:
         for fd in (0, 1, 2):
             end = getattr(by, "ends", {}).get(fd)
-            if isinstance(end, End) and getattr(end, "tty", False):
+            if isinstance(end, End) and end.terminal:
                 return end.share()
         raise FileError("ENXIO")
 

@@ -3,7 +3,7 @@
 `scan` turns a script into a skeleton with its words set aside, `parse` the skeleton into `nodes` by
 tree-sitter-bash, and `interpret` runs them as a generator over a `Process`.  `expand` turns words
 into fields, `redirect` leads descriptors, `state` is what a shell remembers; `builtins`,
-`processes`, `printing`, `conditions` and `arithmetic` are the commands of its own.  `start.run` is
+`processes`, `conditions` and `arithmetic` are the commands of its own.  `start.run` is
 the program.
 """
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from posixpath import normpath
 
+from actors.node.programs import conditions, printing
 from actors.node.programs.files.errors import FileError
 from actors.node.programs.lookup import NotRunnable, find
-from actors.node.programs.shell import conditions, expand, printing, processes, reading
+from actors.node.programs.shell import expand, processes, reading
+from actors.node.programs.shell.conditions import ShellJudge
 from actors.node.programs.shell.reading import invalid_name
 from actors.node.programs.shell.state import OPTIONS, Exit, Fatal, Leave, Return, Run, Shell, Variable
 from sim.patterns import pattern
@@ -70,7 +72,7 @@ def _printf(shell: Shell, arguments: list[str]) -> Run:
 
 def _test(shell: Shell, arguments: list[str], command: str = "test") -> Run:
     try:
-        return int(not conditions.test(shell, arguments))
+        return int(not conditions.test(ShellJudge(shell), arguments))
     except conditions.Wrong as wrong:
         yield from shell.complain(str(wrong), "" if shell.dialect == "ash" and command == "" else command)
         return 2

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Generator, Iterable
 from functools import lru_cache
 
+from actors.node.programs.printing import unescape
 from actors.node.programs.shell import patterns, words
 from actors.node.programs.shell.nodes import Calculation, Parameter, ProcessFile, Substitution, Text, Word
 from actors.node.programs.shell.state import OPTIONS, VALUE_MAX, Fatal, Shell
@@ -300,7 +301,7 @@ def _changed(
         kind = yield from text(shell, part.argument, substitute)
         changes: dict[str, Callable[[str], str]] = {
             "U": str.upper, "L": str.lower, "u": lambda one: one[:1].upper() + one[1:], "Q": quote,
-            "E": words.unescape,
+            "E": unescape,
         }  # fmt: skip
         if kind not in changes:
             raise Fatal(f"${{{part.name}@{kind}}}: bad substitution")

@@ -33,7 +33,7 @@ def read(shell: Shell, arguments: list[str]) -> Run:
             "read",
         )
         return 2 if shell.dialect == "dash" else 1
-    if "p" in options and getattr(end, "terminal", False):
+    if "p" in options and end.terminal:
         yield from shell.write(2, options["p"])
     until_us = None
     if "t" in options:

@@ -88,7 +88,7 @@ def _input(shell: Shell) -> Main:
     if end is None:
         return 0
     output = shell.process.ends.get(2) if shell.process.parent is None else None
-    terminal = bool(getattr(end, "terminal", False) or getattr(output, "terminal", False))
+    terminal = end.terminal or (output is not None and output.terminal)
     held, check_at = "", 0
     while True:
         if terminal:

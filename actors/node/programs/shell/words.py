@@ -5,6 +5,7 @@ Holds: braces give words of at most `BRACES_MAX` characters.
 
 from __future__ import annotations
 
+from actors.node.programs.printing import unescape
 from actors.node.programs.shell import quoting
 from actors.node.programs.shell.nodes import (
     Calculation,
@@ -24,18 +25,6 @@ _NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-]")
 _SHORT = pattern(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
 _OPERATOR = pattern(r":[-=?+]|%%|##|//|/#|/%|\^\^|,,|[-=?+%#/^,:@]")
 _RANGE = pattern(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?$|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d+))?$")
-_OCTAL, _HEX = pattern(r"[0-7]{1,3}"), pattern(r"[0-9A-Fa-f]{1,2}")
-_ESCAPES = {
-    "n": "\n",
-    "t": "\t",
-    "r": "\r",
-    "a": "\a",
-    "b": "\b",
-    "f": "\f",
-    "v": "\v",
-    "e": "\x1b",
-    "E": "\x1b",
-}
 
 
 def parse_word(text: str, depth: int = 0) -> Word:
@@ -228,41 +217,6 @@ def _cut(text: str, separator: str) -> int:
         inner += (text[at] in "(") - (text[at] in ")")
         at = quoting.skip_quoted(text, at)
     return len(text)
-
-
-def unescape(text: str, *, zero: bool = False) -> str:
-    """Backslashes as in `$'...'`, `echo -e` and `printf %b`.
-
-    zero: octal numbers begin with a zero of their own, as in echo and %b
-    """
-    kept: list[str] = []
-    at = 0
-    while at < len(text):
-        if text[at] != "\\" or at + 1 == len(text):
-            kept.append(text[at])
-            at += 1
-            continue
-        at += 1
-        following = text[at]
-        if following in _ESCAPES:
-            kept.append(_ESCAPES[following])
-            at += 1
-        elif following in "01234567" and (octal := _OCTAL.match(text, at + (zero and following == "0"))):
-            kept.append(chr(int(octal[0], 8) & 255))
-            at = octal.end()
-        elif following == "0" and zero:
-            kept.append("\0")
-            at += 1
-        elif following == "x" and (digits := _HEX.match(text, at + 1)):
-            kept.append(chr(int(digits[0], 16)))
-            at = digits.end()
-        elif following in "\\'\"?" and (not zero or following == "\\"):
-            kept.append(following)
-            at += 1
-        else:
-            kept.append("\\" + following)
-            at += 1
-    return "".join(kept)
 
 
 def expand_braces(text: str) -> list[str]:

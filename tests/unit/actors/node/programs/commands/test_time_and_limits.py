@@ -239,3 +239,20 @@ def test_a_command_that_ends_at_a_write_closes_its_input() -> None:
     assert process.ended.code == 141
     with pytest.raises(BrokenPipe):
         writer.write(b"y")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_commands_see_the_terminal_of_a_descriptor(terminal: bool) -> None:
+    laboratory = Laboratory()
+    started = laboratory.start(["tty"])
+    started.ends[0].terminal = terminal
+    laboratory.advance(SECOND)
+    assert bytes(laboratory.printed) == (b"/dev/pts/0\n" if terminal else b"not a tty\n")
+    started = laboratory.start(["test", "-t", "0"])
+    started.ends[0].terminal = terminal
+    laboratory.advance(2 * SECOND)
+    assert started.ended.code == (0 if terminal else 1)
+
+
+def test_printf_writes_the_bytes_that_numbers_name() -> None:
+    assert Laboratory().run(["printf", r"\303\244\xff|%b", r"\0101"])[0] == b"\xc3\xa4\xff|A"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.node.programs.ends import Output, ReadEnd, WriteEnd, pipe
+from actors.node.programs.ends import Output, pipe
 from actors.node.programs.process import Identity
 from actors.node.programs.shell import run
 from actors.node.programs.shell.life import START_US
@@ -101,7 +101,8 @@ def test_input_is_a_script() -> None:
 
 def typed(*lines: bytes, terminal: bool = False) -> list[str]:
     """What a shell has printed after each of the pieces of input that come one after the other."""
-    reading, writing = Terminal.pipe() if terminal else pipe()
+    reading, writing = pipe()
+    reading.terminal = terminal
     out, seen = bytearray(), []
     table = Table(lambda: None)
     ends = {0: reading, 1: Output(out.extend), 2: Output(out.extend)}
@@ -117,18 +118,6 @@ def typed(*lines: bytes, terminal: bool = False) -> list[str]:
     table.run(10_000_000)
     assert process.ended.ready
     return [*seen, out.decode()]
-
-
-class Terminal(ReadEnd):
-    """A pipe that a shell takes for a terminal."""
-
-    terminal = True
-
-    @staticmethod
-    def pipe() -> tuple[ReadEnd, WriteEnd]:
-        """The two ends."""
-        reading, writing = pipe()
-        return Terminal(reading._pipe), writing
 
 
 def test_commands_of_the_input_run_when_they_are_complete() -> None:

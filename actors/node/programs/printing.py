@@ -1,17 +1,72 @@
-"""`echo` and `printf`.
+"""`echo` and `printf`, of shells and as commands of an image.
 
 Mirrors  POSIX printf(1); bash's `%q`; busybox' and bash's `echo -n -e -E`, dash's echo that takes
-         only `-n` and always understands backslashes.
+         only `-n` and always understands backslashes; messages of GNU coreutils' printf.
 """
 
 from __future__ import annotations
 
-from actors.node.programs.shell import words
-from actors.node.programs.shell.state import VALUE_MAX
 from sim.patterns import pattern
 
+OUTPUT_MAX = 1 << 20  # characters of one printf, as much as a variable of a shell holds
+_OCTAL, _HEX = pattern(r"[0-7]{1,3}"), pattern(r"[0-9A-Fa-f]{1,2}")
+_ESCAPES = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "v": "\v",
+    "e": "\x1b",
+    "E": "\x1b",
+}
 _FORMAT = pattern(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|-?\d+)?)?([a-zA-Z%])|%")
 _INTEGER = pattern(r"\s*[-+]?(?:0[xX][0-9A-Fa-f]+|\d+)")
+
+
+def unescape(text: str, *, zero: bool = False) -> str:
+    """Backslashes as in `$'...'`, `echo -e` and `printf %b`.
+
+    zero: octal numbers begin with a zero of their own, as in echo and %b
+
+    A number gives a byte; bytes that are no text are kept as arguments keep them.
+    """
+    kept: list[str] = []
+    at = 0
+    while at < len(text):
+        if text[at] != "\\" or at + 1 == len(text):
+            kept.append(text[at])
+            at += 1
+            continue
+        at += 1
+        following = text[at]
+        if following in _ESCAPES:
+            kept.append(_ESCAPES[following])
+            at += 1
+        elif following in "01234567" and (octal := _OCTAL.match(text, at + (zero and following == "0"))):
+            kept.append(_byte(int(octal[0], 8) & 255))
+            at = octal.end()
+        elif following == "0" and zero:
+            kept.append("\0")
+            at += 1
+        elif following == "x" and (digits := _HEX.match(text, at + 1)):
+            kept.append(_byte(int(digits[0], 16)))
+            at = digits.end()
+        elif following in "\\'\"?" and (not zero or following == "\\"):
+            kept.append(following)
+            at += 1
+        else:
+            kept.append("\\" + following)
+            at += 1
+    made = "".join(kept)
+    if not any("\udc80" <= one <= "\udcff" for one in made):
+        return made
+    return made.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+
+
+def _byte(number: int) -> str:
+    return chr(number if number < 128 else 0xDC00 + number)
 
 
 def echo(arguments: list[str], dialect: str) -> str:
@@ -24,14 +79,14 @@ def echo(arguments: list[str], dialect: str) -> str:
             break
         for letter in letters:
             newline = newline and letter != "n"
-            escapes = letter == "e" or (escapes and letter != "E")
+            escapes = letter == "e" or (escapes and (letter != "E" or dialect == "ash"))
         at += 1
         if dialect == "dash":
             break
     text = " ".join(arguments[at:])
     if escapes and "\\" in text:
         cut = _stop(text)
-        return words.unescape(text[:cut], zero=True) + ("\n" if newline and cut == len(text) else "")
+        return unescape(text[:cut], zero=True) + ("\n" if newline and cut == len(text) else "")
     return text + ("\n" if newline else "")
 
 
@@ -46,7 +101,11 @@ def _stop(text: str) -> int:
 
 
 class Printed:
-    """The output of a printf.  errors: messages; code: the exit code"""
+    """The output of a printf.
+
+    dialect: that of a shell, or "gnu" for the command of coreutils
+    errors: messages; code: the exit code
+    """
 
     def __init__(self, form: str, arguments: list[str], *, dialect: str) -> None:
         self.errors: list[str] = []
@@ -60,23 +119,32 @@ class Printed:
             for piece in self._once(form):
                 kept.append(piece)
                 size += len(piece)
-            if size > VALUE_MAX:
+            if size > OUTPUT_MAX:
                 self.errors.append("output too long")
                 break
             if self.stopped or not self._given or len(self._given) == before:
                 break
         self.text = "".join(kept)
         self.code = int(bool(self.errors))
+        if dialect == "gnu" and self._given and not self.stopped:
+            self.errors.append(f"warning: ignoring excess arguments, starting with '{self._given[-1]}'")
 
     def _next(self) -> str:
         return self._given.pop() if self._given else ""
 
-    def _invalid(self, text: str) -> None:
-        self.errors.append(
-            {"bash": f"{text}: invalid number", "dash": f"{text}: expected numeric value"}.get(
-                self.dialect, f"invalid number '{text}'"
-            )
-        )
+    def _invalid(self, text: str, *, partly: bool = False) -> None:
+        gnu = f"'{text}': value not completely converted" if partly else f"'{text}': expected a numeric value"
+        dash = f"{text}: expected numeric value"
+        texts = {"bash": f"{text}: invalid number", "dash": dash, "gnu": gnu}
+        self.errors.append(texts.get(self.dialect, f"invalid number '{text}'"))
+
+    def _unconvertible(self, kind: str) -> None:
+        texts = {
+            "bash": f"`{kind}': invalid format character",
+            "gnu": f"%{kind}: invalid conversion specification",
+        }
+        self.errors.append(texts.get(self.dialect, f"%{kind}: invalid format"))
+        self.stopped = True
 
     def _number(self) -> int:
         text = self._next()
@@ -85,8 +153,8 @@ class Printed:
         found = _INTEGER.match(text)
         if found is None or found.end() != len(text):
             if text.strip():
-                self._invalid(text)
-            if found is None:
+                self._invalid(text, partly=found is not None)
+            if found is None or self.dialect == "ash":
                 return 0
         digits = found[0].strip()
         sign = -1 if digits[:1] == "-" else 1
@@ -116,21 +184,24 @@ class Printed:
             if literal:
                 cut = _stop(literal)
                 self.stopped = cut < len(literal)
-                kept.append(words.unescape(literal[:cut]))
+                kept.append(unescape(literal[:cut]))
             if self.stopped or following == len(form):
                 break
             found = _FORMAT.match(form, following)
             assert found is not None
             at = found.end()
             if found[0] == "%":
-                self.errors.append("`%': missing format character" if self.bash else "%: invalid format")
+                if self.bash:
+                    self.errors.append("`%': missing format character")
+                else:
+                    self._unconvertible("")
                 break
             kept.append(self._converted(found[1], found[2], found[3], found[4], "." in found[0]))
         return kept
 
     def _size(self, text: str | None) -> int:
         number = self._number() if text == "*" else int(text[:9]) if text else 0
-        if abs(number) > VALUE_MAX:
+        if abs(number) > OUTPUT_MAX:
             self.errors.append("field too wide")
             return 0
         return number
@@ -151,7 +222,7 @@ class Printed:
             elif kind == "b":
                 cut = _stop(text)
                 self.stopped = cut < len(text)
-                text = words.unescape(text[:cut], zero=True)
+                text = unescape(text[:cut], zero=True)
             elif kind == "q":
                 text = shell_quoted(text)
             text = text if precise is None else text[:precise]
@@ -165,8 +236,7 @@ class Printed:
         if kind in "eEfFgG":
             precision = f".{min(precise, 1000)}" if precise is not None else ""
             return f"%{flags}{wide or ''}{precision}{kind}" % self._real()
-        self.errors.append(f"`{kind}': invalid format character" if self.bash else f"%{kind}: invalid format")
-        self.stopped = True
+        self._unconvertible(kind)
         return ""
 
 
