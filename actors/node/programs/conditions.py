@@ -1,7 +1,7 @@
 """What is true of texts, numbers and files: `test` and `[`, of shells and as commands of an image.
 
-Mirrors  POSIX test(1) with `-a`, `-o` and parentheses; bash(1), conditional expressions; messages of
-         busybox' ash, dash, bash and GNU coreutils.
+Mirrors  POSIX test(1) with `-a`, `-o` and parentheses; bash(1), conditional expressions; the
+         messages of busybox, dash, bash and GNU coreutils.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Wrong(Exception):
 class Judge:
     """What is true for one process.
 
-    dialect: whose messages it uses: "ash", "dash", "bash" or "gnu"
+    dialect: of its messages: "ash", "dash", "bash" or "gnu"
     """
 
     def __init__(self, process: Process, dialect: str) -> None:

@@ -103,7 +103,7 @@ class Tool:
 
     @property
     def dialect(self) -> str:
-        """Whose texts a command has that shells also have of their own: busybox' ash is one with it."""
+        """The texts of a command that shells have too: busybox has one for both."""
         return "ash" if self.busybox else "gnu"
 
     def has_terminal(self, fd: int) -> bool:
