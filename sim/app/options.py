@@ -37,6 +37,7 @@ from sim.options.features.gates import FEATURE_GATES, enabled, gates_of, idle_ga
 from sim.options.features.idle import reason
 from sim.options.metrics import MetricsFlags
 from sim.options.node.agent import NodeAgentOptions, parse_node_agent
+from sim.options.node.configuration import with_configuration
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, NodePlan
 from sim.units import NANO, SECOND, format_quantity_nano, quantity_nano, quantity_style
@@ -186,7 +187,8 @@ def idle_options(plan: ClusterPlan) -> list[str]:
         (plan.scheduler, "scheduler"),
         *((node, "node agent") for node in {id(each.flags): each for each in plan.nodes}.values()),
     ]
-    return [*evictions, *(text for part, daemon in daemons for text in _idle_gates(part, daemon))]
+    names = NAMES[plan.naming]
+    return [*evictions, *(text for part, daemon in daemons for text in _idle_gates(part, daemon, names))]
 
 
 _DAEMONS: Mapping[str, type[Any]] = {
@@ -197,14 +199,17 @@ _DAEMONS: Mapping[str, type[Any]] = {
 }
 
 
-def _idle_gates(part: ComponentPlan | NodePlan, daemon: str) -> list[str]:
+def _idle_gates(part: ComponentPlan | NodePlan, daemon: str, names: Names) -> list[str]:
     """The gates of one daemon that are set without an effect, each with the reason."""
-    given = raw_option(part.flags, FEATURE_GATES)
+    flags, places = part.flags, part.places
+    if isinstance(part, NodePlan):
+        flags, places = with_configuration(flags, names, part.place, places)
+    given = raw_option(flags, FEATURE_GATES)
     try:
         found = idle_gates(mapping(given), gates_of(_DAEMONS[daemon].__name__)) if given else []
     except (KeyError, ValueError):  # it is refused, when the options are read
         return []
-    place = part.places.get(FEATURE_GATES, part.place)
+    place = places.get(FEATURE_GATES, part.place)
     owners = {
         gate: [name for name, one in _DAEMONS.items() if gate in gates_of(one.__name__)] for gate in found
     }
@@ -241,7 +246,9 @@ def node_agent_options(node: NodePlan, names: Names) -> NodeAgentOptions:
 
     Mirrors cmd/kubelet/app/options/options.go: ValidateKubeletFlags (v1.25).
     """
-    options = parse_node_agent(node.flags, names=names, place=node.place, places=node.places)
+    flags, places = with_configuration(node.flags, names, node.place, node.places)
+    node = replace(node, flags=flags, places=places)
+    options = parse_node_agent(flags, names=names, place=node.place, places=places)
     place = node.places.get("node-labels", node.place)
     foreign = [key for key in options.node_labels if not agent_may_set(key, names)]
     if foreign:

@@ -34,7 +34,7 @@ from sim.scenario.check.expectation_windows import Windows
 from sim.scenario.manifests import soundness
 from sim.scenario.manifests.naming import translate
 from sim.scenario.plan.context import Existing, Known
-from sim.scenario.plan.option_files import with_files
+from sim.scenario.plan.option_files import agent_flags, with_files
 from sim.scenario.plan.own_kinds import Planned, kind_remedy
 from sim.scenario.plan.places import places_of
 from sim.scenario.plan.plan import (
@@ -344,7 +344,7 @@ class _Compiler:
             boot_us=boot_us,
             metrics=cluster.metrics,
             places=places,
-            adoption=self._adoption(cluster.adopt_nodes),
+            adoption=self._adoption(cluster.adopt_nodes, cluster.naming),
             storage=self._storage(cluster, nodes),
         )
 
@@ -357,7 +357,7 @@ class _Compiler:
             found += storage_plans(self.document, path, cluster.storage, zones, NAMES[cluster.naming])
         return tuple(found)
 
-    def _adoption(self, given: sections.AdoptedNodes | None) -> AdoptionPlan | None:
+    def _adoption(self, given: sections.AdoptedNodes | None, naming: str) -> AdoptionPlan | None:
         """The machines of Node objects that come through the API."""
         if given is None:
             return None
@@ -369,8 +369,8 @@ class _Compiler:
         path, profile = (*path, "profile"), given.profile
         self._check_runtime(profile.runtime, path)
         capacity = {key: str(value) for key, value in profile.capacity.items()}
-        places = self._flag_places(profile.flags, path)
-        return AdoptionPlan(given.selector, capacity, profile.runtime, profile.flags, *places)
+        flags = agent_flags(self.document, self.folder, profile.flags, (*path, "flags"), NAMES[naming])
+        return AdoptionPlan(given.selector, capacity, profile.runtime, *flags)
 
     def _group(self, group: sections.NodeGroup, path: Path_, naming: str) -> Iterable[NodePlan]:
         runtime = group.runtime
@@ -383,7 +383,7 @@ class _Compiler:
             static_pods = self._static_pods(group, (*path, "staticPods"), naming)
         problems.report()
         capacity = {key: str(value) for key, value in group.capacity.items()}
-        place, places = self._flag_places(group.flags, path)
+        flags = agent_flags(self.document, self.folder, group.flags, (*path, "flags"), NAMES[naming])
         for index in range(group.count):
             zone = group.zones[index % len(group.zones)] if group.zones else ""
             number = index // len(group.zones) if group.zones else index
@@ -397,9 +397,7 @@ class _Compiler:
                 translate(group.labels, naming),
                 tuple(translate(group.taints, naming)),
                 runtime,
-                group.flags,
-                place,
-                places,
+                *flags,
                 static_pods,
                 group.lease_jitter,
             )

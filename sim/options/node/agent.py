@@ -24,6 +24,7 @@ from sim.ident import TAINT_EFFECTS
 from sim.options.base import (
     at_least,
     boolean,
+    document,
     duration,
     integer,
     long_integer,
@@ -229,6 +230,8 @@ def _taints(value: object) -> tuple[Mapping[str, str], ...]:
 @dataclass(frozen=True, slots=True)
 class NodeAgentOptions:
     """The options of one node agent process."""
+
+    config: Mapping[str, object] = option("config", document, {})
 
     # --- the Node object ---
     register_node: bool = option("register-node", boolean, True)

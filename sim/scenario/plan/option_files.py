@@ -11,15 +11,26 @@ Differs  A relative name is searched in the folder of the scenario, where upstre
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sim.ident import Names
 from sim.options.apiserver.server import ApiServerFlags
-from sim.options.base import BEGIN_PEM, certificates, file_name, file_names, options_of, strings
+from sim.options.base import (
+    BEGIN_PEM,
+    Reader,
+    certificates,
+    file_name,
+    file_names,
+    options_of,
+    raw_option,
+    strings,
+)
 from sim.options.base import document as content_reader
 from sim.options.controllers.manager import ControllerManagerOptions
+from sim.options.node.agent import NodeAgentOptions
+from sim.options.node.configuration import CONFIG, fields_of
 from sim.options.scheduler import SchedulerOptions
 from sim.scenario.read.samples import inside
 from sim.scenario.read.source import Document, Path_, read_document
@@ -37,9 +48,9 @@ def with_files(
 ) -> Mapping[str, Any]:
     """The flags of a daemon with the paths or the content of their files.  Raises InputError.
 
-    path: of the flags in the document, below the key of the daemon
+    path: of the flags in the document, below the key of the daemon, or of a group of nodes
     """
-    readers = {option.spelled(names): option.read for option in options_of(DAEMONS[str(path[-2])]).values()}
+    readers = _readers(DAEMONS.get(str(path[-2]), NodeAgentOptions), names)
     found = dict(flags)
     for name, value in flags.items():
         reader = readers.get(name.removeprefix("--"))
@@ -56,14 +67,68 @@ def with_files(
     return found
 
 
+def _readers(daemon: type[Any], names: Names) -> dict[str, Reader]:
+    return {option.spelled(names): option.read for option in options_of(daemon).values()}
+
+
+def agent_flags(
+    document: Document, folder: Path, flags: Mapping[str, Any], path: Path_, names: Names
+) -> tuple[Mapping[str, Any], str, Mapping[str, str]]:
+    """The flags of node agents as `with_files`, their place, and that of each and of each field of
+    a configuration file.  Raises InputError.
+    """
+    places = {name: document.place((*path, name)) for name in flags}
+    given = raw_option(flags, CONFIG)
+    if not flags or not given:
+        return with_files(document, folder, flags, path, names), document.place(path), places
+    name = CONFIG if CONFIG in flags else f"--{CONFIG}"
+    source, above, beside = document, (*path, name), folder
+    if isinstance(given, str):
+        source, above = _read(document, folder, given, above), ()
+        beside = (folder / given).parent
+        given = source.value
+    below = (each for each in source.places if each[: len(above)] == above and len(each) > len(above))
+    for each in below:
+        places[".".join((CONFIG, *map(str, each[len(above) :])))] = source.key_place(each)
+    if isinstance(given, Mapping):
+        given = _with_paths(given, beside, names, places.get(f"{CONFIG}.apiVersion", source.place(above)))
+    others = {option: value for option, value in flags.items() if option != name}
+    return (
+        {**with_files(document, folder, others, path, names), name: given},
+        document.place(path),
+        places,
+    )
+
+
+def _with_paths(content: Mapping[str, Any], folder: Path, names: Names, place: str) -> Mapping[str, Any]:
+    """A configuration file with the paths of the files that it names, from its own folder."""
+    readers = _readers(NodeAgentOptions, names)
+    for path, field in fields_of(content, names, place).items():
+        if readers.get(field.option) in (file_name, certificates):
+            content = _changed(content, path.split("."), folder)
+    return content
+
+
+def _changed(content: Mapping[str, Any], path: Sequence[str], folder: Path) -> Mapping[str, Any]:
+    value = content.get(path[0])
+    if len(path) > 1 and isinstance(value, Mapping):
+        return {**content, path[0]: _changed(value, path[1:], folder)}
+    is_name = len(path) == 1 and isinstance(value, str) and value and BEGIN_PEM not in value
+    return {**content, path[0]: str(folder / str(value))} if is_name else content
+
+
 def _listed(value: str | list[Any]) -> list[Any]:
     return [*strings(value)] if isinstance(value, str) else value
 
 
 def _content(document: Document, folder: Path, entry: str, path: Path_) -> Any:
-    """The one document in a file of the scenario's folder."""
+    """The content of the one document in a file of the scenario's folder."""
+    return _read(document, folder, entry, path).value
+
+
+def _read(document: Document, folder: Path, entry: str, path: Path_) -> Document:
     file = inside(document, folder, entry, path)
-    return read_document(file, str(folder / entry), document.place(path)).value
+    return read_document(file, str(folder / entry), document.place(path))
 
 
 def _with_plugins(document: Document, folder: Path, beside: Path, content: Any, path: Path_) -> Any:
