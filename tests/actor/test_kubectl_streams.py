@@ -126,27 +126,55 @@ async def test_kubectl_debugs_a_pod_by_an_ephemeral_container() -> None:
         assert (code, out) == (0, b"later\n")
 
 
+@asynccontextmanager
+async def forwarding(kubectl: Kubectl, pod: str) -> AsyncIterator[tuple[int, trio.Process]]:
+    """kubectl port-forward of port 80: the local port, and the process."""
+    process = await trio.lowlevel.open_process(
+        [*kubectl.words, "port-forward", pod, ":80"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=kubectl.environment,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    first = b""
+    try:
+        with trio.fail_after(WAIT_S):
+            while b"\n" not in first:
+                first += await process.stdout.receive_some()
+            yield int(first.split(b" -> ")[0].rpartition(b":")[2]), process
+    finally:
+        process.kill()
+        await process.wait()
+        for pipe in (process.stdout, process.stderr):
+            await pipe.aclose()
+
+
 @pytest.mark.parametrize("websockets", [True, False])
 async def test_kubectl_forwards_a_port_and_shows_a_refused_connection(websockets: bool) -> None:
     async with encrypted() as (_, client):
-        kubectl = Kubectl(client, websockets=websockets)
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": kubectl.environment}
-        process = await trio.lowlevel.open_process([*kubectl.words, "port-forward", "p", ":80"], **pipes)
-        assert process.stdout is not None
-        assert process.stderr is not None
-        first, errors = b"", b""
-        try:
-            with trio.fail_after(WAIT_S):
-                while b"\n" not in first:
-                    first += await process.stdout.receive_some()
-                port = int(first.split(b" -> ")[0].rpartition(b":")[2])
-                async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
-                    await stream.send_all(b"GET / HTTP/1.0\r\n\r\n")
-                    while b"connection refused" not in errors:
-                        errors += await process.stderr.receive_some()
-        finally:
-            process.kill()
-            await process.wait()
-            for pipe in (process.stdout, process.stderr):
-                await pipe.aclose()
+        async with forwarding(Kubectl(client, websockets=websockets), "p") as (port, process):
+            errors = b""
+            assert process.stderr is not None
+            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                await stream.send_all(b"GET / HTTP/1.0\r\n\r\n")
+                while b"connection refused" not in errors:
+                    errors += await process.stderr.receive_some()
         assert b"error forwarding port 80 to pod" in errors
+
+
+@pytest.mark.parametrize("websockets", [True, False])
+async def test_kubectl_forwards_requests_to_a_web_server(websockets: bool) -> None:
+    async with encrypted() as (cluster, client):
+        cluster.nodes["node-0"].machine.interpreter = None  # the known programs
+        spec = {"containers": [{"name": "c", "image": "nginx:1.23"}]}
+        await client.post(PODS, json={"metadata": {"name": "web"}, "spec": spec})
+        await cluster.run_until("60s")
+        cluster.kernel.set_rate(10)
+        cluster.kernel.set_goal(NEVER_US)
+        async with forwarding(Kubectl(client, websockets=websockets), "web") as (port, _):
+            for _ in range(3):
+                async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as browser:
+                    found = await browser.get("/")
+                    assert (found.status_code, found.headers["server"]) == (200, "nginx/1.23.1")
+                    assert (await browser.get("/none")).status_code == 404

@@ -29,7 +29,7 @@ from actors.node.programs.waits import Main, Wait
 from actors.node.runtime.containers import Container
 from actors.node.runtime.interpreter import Interpreter
 from actors.node.runtime.pod_programs import POD_MESSAGE_BYTES_MAX, Launch, PodPrograms, reason_of
-from actors.node.runtime.probe_answers import opens
+from actors.node.runtime.probe_answers import declares
 from actors.node.runtime.programs import words_of
 from actors.node.runtime.security.identities import identity_of
 from actors.node.runtime.shell_scripts import program_of
@@ -157,7 +157,7 @@ def _launch(
 def wake(worker: PodWorker, port: int) -> Wakes:
     """Start the server of a container that has only run so far, if its image has one for the port.
 
-    A container that only runs, and may listen on the port, answers without a process.
+    A container that only runs, and declares the port, answers without a process.
     """
     from actors.node.programs.images import ASLEEP
     from actors.node.runtime.interpreter import interpreter
@@ -176,7 +176,7 @@ def wake(worker: PodWorker, port: int) -> Wakes:
             given = {one["name"]: one["value"] for one in spec.get("env") or () if "value" in one}
             launch(worker, spec, container, given, found)
             return Wakes.STARTS
-        if opens(spec, port) and container.healthy(agent.now_us):
+        if declares(spec, port) and container.healthy(agent.now_us):
             answer = Wakes.ANSWERS
     return answer
 

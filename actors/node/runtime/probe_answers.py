@@ -173,14 +173,20 @@ def _may_listen(spec: Obj, port: int) -> bool:
 
 def opens(container: Obj, port: int) -> bool:
     """True if a program of the container may listen on the port."""
-    declared = [p["containerPort"] for p in container.get("ports") or ()]
-    if port in declared:
+    if declares(container, port):
         return True
+    return not container.get("ports") and not _image_ports(container) and commanded(container) is None
+
+
+def declares(container: Obj, port: int) -> bool:
+    """True if the container or its known image states that it listens on the port."""
+    declared = [p["containerPort"] for p in container.get("ports") or ()]
+    return port in declared or port in _image_ports(container)
+
+
+def _image_ports(container: Obj) -> Sequence[int]:
     entry = None if container.get("command") else image_entry(container.get("image") or "")
-    if entry is not None and "ports" in entry:
-        return port in entry["ports"]
-    is_known = commanded(container) is not None
-    return not declared and not is_known
+    return (entry or {}).get("ports") or ()
 
 
 def _refused(handler: str, probe: Obj, port: int) -> str:

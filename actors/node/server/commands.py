@@ -12,19 +12,18 @@ Differs  a process continues when its client goes, and meets the end of its inpu
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from actors.node.agent import NodeAgent
 from actors.node.pods.worker import Worker
-from actors.node.programs.ends import BrokenPipe, End, Null, WriteEnd, pipe
+from actors.node.programs.ends import End, Null, pipe
 from actors.node.programs.process import Process
 from actors.node.runtime.containers import Container
 from actors.node.runtime.logs import LogReader
 from actors.node.server.following import LineSender
+from actors.node.server.inputs import Input
 from actors.node.server.logs import clock_of, find_worker
 from actors.node.server.peer import ChannelEnd, Peer, Refused, Session
 from actors.node.server.processes import CannotStart, start_process
@@ -32,7 +31,6 @@ from actors.node.server.terminal import Terminal, TerminalEnd
 from sim.api.streams import ERROR, STDERR, STDIN, STDOUT, LogOptions, StreamRequest
 
 NO_CHANNELS = "you must specify at least 1 of stdin, stdout, stderr"
-TYPED_MAX = 65536  # bytes of a terminal that no process has read
 SUCCESS = b'{"metadata":{},"status":"Success"}'
 
 
@@ -74,69 +72,6 @@ def internal_error(text: str) -> bytes:
 
 def _unnoticed(_: int) -> None:
     pass
-
-
-class Input:
-    """What a client writes to the input of a process, as far as there is no room in its pipe."""
-
-    def __init__(self, acknowledge: Callable[[int], None], end: WriteEnd, *, closes: bool = True) -> None:
-        """acknowledge: called with the number of bytes that are taken, or lost
-
-        closes: True if the input ends with this client
-        """
-        self._acknowledge, self._end, self._closes = acknowledge, end, closes
-        self._held: deque[bytes] = deque()
-        self._waits = self.closed = False
-
-    def put(self, data: bytes) -> None:
-        """Bytes of the client; b"": the end."""
-        if not self.closed:
-            self._held.append(data)
-            self._push()
-        else:
-            self._acknowledge(len(data))
-
-    @property
-    def size(self) -> int:
-        """How many bytes wait for room."""
-        return sum(map(len, self._held))
-
-    def type(self, line: bytes) -> None:
-        """A line of a terminal, which loses it if too much waits; b"": the end."""
-        if self.size + len(line) <= TYPED_MAX:
-            self.put(line)
-
-    def close(self) -> None:
-        """No process reads any more."""
-        if not self.closed:
-            self.closed = True
-            self._end.writable.unwatch(self._push)
-            if self._closes and self._end.users:
-                self._end.close()
-        self._acknowledge(self.size)
-        self._held.clear()
-
-    def _push(self) -> None:
-        self._waits = False
-        while self._held and not self.closed:
-            data = self._held[0]
-            if not data:
-                self.close()
-                return
-            try:
-                taken = self._end.write(data)
-            except BrokenPipe:
-                self.close()
-                return
-            self._acknowledge(taken)
-            if taken == len(data):
-                self._held.popleft()
-                continue
-            self._held[0] = data[taken:]
-            if not self._waits:
-                self._waits = True
-                self._end.writable.watch(self._push)
-            return
 
 
 class Interactive(Session):

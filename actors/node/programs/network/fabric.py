@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from sim.kernel.kernel import Kernel
 
 SYN_RETRIES = 6  # net.ipv4.tcp_syn_retries
-STARTS_US = 1000  # a server that sleeps listens after so long
 NO_NEIGHBOUR_US = 3 * SECOND  # three requests of ARP, one a second
 PORTS = range(32768, 61000)  # net.ipv4.ip_local_port_range
 TCP, UDP = "TCP", "UDP"
@@ -107,7 +106,7 @@ class Cluster(Protocol):
         ...
 
     def wake(self, host: str, port: int) -> Wakes:
-        """What answers where no process listens: a server that is started takes `STARTS_US`."""
+        """What answers where no process listens; a server that starts has its first turn before."""
         ...
 
 
@@ -156,7 +155,7 @@ class Fabric:
             client, server = Address(network.host, network.free_port()), Address(host, port)
             attempt.made(joined(None, "", "", client, server, server, client, StandIn)[0])
             return True
-        self._later(STARTS_US, lambda: network.join(attempt, host, port))
+        self._later(0, lambda: network.join(attempt, host, port))
         return True
 
     # --- virtual addresses ------------------------------------------------------------------------
@@ -247,7 +246,7 @@ class Fabric:
         listener = self._listener(goal)
         woken = Wakes.NOTHING if listener is not None else self._cluster.wake(goal.host, goal.port)
         if woken is Wakes.STARTS:
-            self._later(STARTS_US, lambda: self._arrive(attempt, source, target, goal, masked, retry))
+            self._later(0, lambda: self._arrive(attempt, source, target, goal, masked, retry))
             return
         if listener is None and woken is Wakes.NOTHING:
             self._answer(back_us, lambda: attempt.failed("ECONNREFUSED"))

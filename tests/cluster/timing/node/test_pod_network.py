@@ -41,6 +41,16 @@ def job(script: str) -> Obj:
     }
 
 
+def printed(cluster: Cluster) -> list[bytes]:
+    """The lines that all containers have printed."""
+    return [
+        line.data
+        for node in cluster.nodes.values()
+        for held in node.machine.outputs.values()
+        for line in held.lines
+    ]
+
+
 async def run(*, fast: bool = True) -> tuple[Obj, list[bytes], str]:
     """The Job, what its pod and the servers have printed, the run's hash."""
     nodes = [replace(node, flags={"cluster-domain": "cluster.local"}) for node in plain_nodes(2)]
@@ -53,13 +63,7 @@ async def run(*, fast: bool = True) -> tuple[Obj, list[bytes], str]:
         await cluster.run_until("150s")
         found = cluster.get("jobs", "fetch")
         assert found is not None
-        lines = [
-            line.data
-            for node in cluster.nodes.values()
-            for held in node.machine.outputs.values()
-            for line in held.lines
-        ]
-        return found, lines, cluster.kernel.trace.sha256()
+        return found, printed(cluster), cluster.kernel.trace.sha256()
 
 
 @pytest.mark.slow
@@ -70,3 +74,24 @@ async def test_a_job_fetches_a_page_from_a_deployment_through_its_service() -> N
     assert any(b'"GET / HTTP/1.1" 200' in line for line in lines)
     assert (await run())[1:] == (lines, digest)
     assert (await run(fast=False))[1:] == (lines, digest)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ports", "lines"), [((), [b"refused\n"]), ((8080,), [b"[]\n"])])
+async def test_an_unknown_server_answers_only_at_ports_that_it_declares(
+    ports: tuple[int, ...], lines: list[bytes]
+) -> None:
+    deployment, service = web()
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    container |= {"image": "own/server:1", "ports": [{"containerPort": port} for port in ports]}
+    service["spec"]["ports"] = [{"port": 80, "targetPort": 8080}]
+    script = (
+        "got=$(wget -q -O- http://web.default.svc.cluster.local 2>/dev/null) && echo [$got] || echo refused"
+    )
+    async with Cluster(replace(ClusterPlan(), nodes=plain_nodes(2)), seed=1) as cluster:
+        await cluster.run_until("60s")
+        cluster.hand_in([deployment, service])
+        await cluster.run_until("100s")
+        cluster.hand_in([job(script)])
+        await cluster.run_until("150s")
+        assert printed(cluster) == lines
