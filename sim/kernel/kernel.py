@@ -206,7 +206,7 @@ class Kernel:
 
     def _due_us(self) -> Virtual:
         """When the next callback or bulk work is due."""
-        return min(self._heap[0][0], self.bulk_us) if self._heap else self.bulk_us
+        return self._heap[0][0] if self._heap and self._heap[0][0] < self.bulk_us else self.bulk_us
 
     def timer_at(self, at_us: Virtual, fn: Callable[[Any], None], arg: Any = None) -> Timer:
         """Like `call_at`, with a handle to cancel it."""

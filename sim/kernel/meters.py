@@ -64,6 +64,11 @@ class Meters:
         series = self.counters.setdefault(family, {})
         series[labels] = series.get(labels, 0) + by
 
+    def counter(self, family: str, labels: Labels) -> tuple[dict[Labels, float], Labels]:
+        """The place of a counter, which begins with 0, for what adds to it often."""
+        self.count(family, labels, 0)
+        return self.counters[family], labels
+
     def sample(self, family: str, labels: Labels, value: float) -> None:
         """Add a value to a summary."""
         values = self.summaries.setdefault(family, {}).setdefault(labels, {})

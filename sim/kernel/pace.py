@@ -67,7 +67,8 @@ class Pace:
         late_s = now - self._look_by
         if late_s > PAUSE_S:
             self._base_real += late_s
-        self._look_by = max(self._look_by, now)
+        if now > self._look_by:
+            self._look_by = now
         return self._base_us + int(self.rate * (now - self._base_real) * 1_000_000)
 
     def limit_us(self, now_us: Virtual) -> Virtual:
@@ -82,7 +83,14 @@ class Pace:
 
     def shown_us(self, now_us: Virtual, due_us: Virtual) -> Virtual:
         """The time to show to a person, before the next call at `due_us`."""
-        return max(now_us, min(self.paced_us(), due_us, self.goal_us)) if self.is_timed else now_us
+        if self.rests or self.rate in (0, math.inf):  # not `is_timed`, without a call
+            return now_us
+        at_us = self.paced_us()
+        if at_us > due_us:
+            at_us = due_us
+        if at_us > self.goal_us:
+            at_us = self.goal_us
+        return at_us if at_us > now_us else now_us
 
     def wait_s(self, now_us: Virtual, next_us: Virtual) -> float:
         """How long the driver may sleep, in real seconds, until the next call at `next_us`."""

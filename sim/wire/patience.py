@@ -26,11 +26,14 @@ LATE_S = 0.5  # a tick that took longer has met a pause
 
 
 class _Ticker:
-    """The clock of one Trio run. armed: the limits that are set."""
+    """The clock of one Trio run.
+
+    armed: the limits that are set; ran_s: the time in which this process ran, up to the last tick
+    """
 
     def __init__(self) -> None:
         self.armed: dict[Limit, None] = {}
-        self._ran_s = 0.0  # up to the last tick
+        self.ran_s = 0.0  # up to the last tick
         self._ticked_s = trio.current_time()
         self._late = False
         self._wakeup: trio.Event | None = None
@@ -38,7 +41,7 @@ class _Ticker:
 
     def now_s(self) -> float:
         """The time in which this process ran."""
-        return self._ran_s + min(trio.current_time() - self._ticked_s, TICK_S)
+        return self.ran_s + min(trio.current_time() - self._ticked_s, TICK_S)
 
     def arm(self, limit: Limit) -> None:
         """Watch over a limit."""
@@ -51,7 +54,7 @@ class _Ticker:
     async def _run(self) -> None:
         while True:
             if not self.armed:
-                self._ran_s = self.now_s()
+                self.ran_s = self.now_s()
                 self._ticked_s = trio.current_time()
                 self._wakeup = trio.Event()
                 await self._wakeup.wait()
@@ -59,7 +62,7 @@ class _Ticker:
             now_s = trio.current_time()
             self._count(now_s - self._ticked_s)
             self._ticked_s = now_s
-            for limit in [each for each in self.armed if each.due_s <= self._ran_s]:
+            for limit in [each for each in self.armed if each.due_s <= self.ran_s]:
                 del self.armed[limit]
                 limit.scope.cancel()
 
@@ -69,9 +72,9 @@ class _Ticker:
         """
         late, self._late = self._late, passed_s > LATE_S
         if not self._late:
-            self._ran_s += passed_s
+            self.ran_s += passed_s
         elif late:
-            self._ran_s += TICK_S
+            self.ran_s += TICK_S
 
 
 _TICKER = trio.lowlevel.RunVar[_Ticker]("ticker")
@@ -108,6 +111,14 @@ class Limit:
             self._ticker.armed.pop(self, None)
         else:
             self._ticker.arm(self)
+
+    def renew(self, seconds: float) -> None:
+        """As `set`, up to TICK_S later, without a look at the clock if it is set already."""
+        ticker = self._ticker
+        if self in ticker.armed:
+            self.due_s = ticker.ran_s + TICK_S + seconds
+        else:
+            self.set(seconds)
 
     def shorten(self, seconds: float) -> None:
         """As `set`, if that is sooner than the present limit."""

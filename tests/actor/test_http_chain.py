@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from actors.storage.postings import ITEMS_MIN
+from sim.api import status
 from sim.app.cluster import Cluster
 from sim.kernel import NEVER_US
 from sim.wire.exchange import OPENED, PEER, Exchange, Response
@@ -83,13 +84,26 @@ async def test_read_that_cannot_be_served_at_once_takes_the_ordinary_path(
         plain = await asked(front, "GET", f"{MAPS}/a")
         (server,) = cluster.api_servers.values()
 
+        monkeypatch.setattr(server, "serve", lambda _: None)
+        found = await asked(front, "GET", f"{MAPS}/a")
+        assert (found.code, found.body) == (200, plain.body)
+
+
+async def test_read_that_meets_a_defect_is_answered_without_a_second_attempt(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with fronted() as (cluster, front):
+        (server,) = cluster.api_servers.values()
+
         def broken(_: Any) -> Any:
             raise ZeroDivisionError
 
-        for serve in (broken, lambda _: None):
-            monkeypatch.setattr(server, "serve", serve)
-            found = await asked(front, "GET", f"{MAPS}/a")
-            assert (found.code, found.body) == (200, plain.body)
+        monkeypatch.setattr(server, "serve", broken)
+        found = await asked(front, "GET", f"{MAPS}/a")
+        assert (found.code, found.body) == (500, status.PANIC.encode())
+        assert [each.getMessage().partition(": ")[0] for each in caplog.records] == [
+            "get of default/configmaps/a met an error of the server"
+        ]
 
 
 async def test_list_that_reads_postings_counts_all_objects_of_its_range_as_fetched() -> None:

@@ -46,7 +46,8 @@ def stage() -> Authentication:
 def user_by(authentication: Authentication, header: str, peer: bytes | None) -> UserInfo | None:
     raw = [(b"authorization", header.encode())] if header else []
     scope = {"method": "GET", "raw_path": b"/", "query_string": b"", "headers": raw}
-    request = HttpRequest(Exchange({**scope, "extensions": {PEER: peer}}), 0)
+    unused: Any = None
+    request = HttpRequest(Exchange({**scope, "extensions": {PEER: peer}}), 0, unused, unused)
     try:
         waits: Awaitable[None] | None = authentication(request)
     except Refused:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from operator import attrgetter
 from typing import Any, Protocol
 
 import trio
@@ -73,7 +73,7 @@ _FIELDS = (
     "repeated",
     "manager",
 )
-
+_fields_of = attrgetter(*_FIELDS)
 
 LOG = logging.getLogger(__name__)
 
@@ -193,10 +193,7 @@ def _is_read(payload: list[Any]) -> bool:
 
 def pack(request: Request) -> list[Any]:
     """A request as msgpack-able values."""
-    user = request.user
-    fields = [getattr(request, name) for name in _FIELDS]
-    extra = {key: list(values) for key, values in user.extra.items()}
-    return [fields, dict(request.options), request.body, [user.name, list(user.groups), user.uid, extra]]
+    return [_fields_of(request), dict(request.options), request.body, _packed(request.user)]
 
 
 def unpack(payload: list[Any]) -> Request:
@@ -207,7 +204,7 @@ def unpack(payload: list[Any]) -> Request:
 
 
 def _packed(user: UserInfo) -> list[Any]:
-    extra = {key: list(values) for key, values in user.extra.items()}
+    extra = {key: list(values) for key, values in user.extra.items()} if user.extra else {}
     return [user.name, list(user.groups), user.uid, extra]
 
 
@@ -378,11 +375,6 @@ class Gateway:
         server = self.serving()
         return NOTHING if server is None else server.aggregator.documents
 
-    def is_delegated(self, path: str) -> bool:
-        """True if another server answers a path."""
-        server = self.serving()
-        return server is not None and server.aggregator.find(path) is not None
-
     async def judge(self, user: UserInfo, attributes: AccessAttributes) -> Opinion:
         """Judge a request for which a service outside has to be asked."""
         with within(REQUEST_TIMEOUT_S):
@@ -496,9 +488,12 @@ class Gateway:
                 done((reply, watch))
 
         if request.verb in AT_ONCE:
-            served = None
-            with suppress(Exception):  # which `handle` answers
+            try:
                 served = server.serve(request)
+            except Exception as error:
+                _failed(request, error)
+                respond(Reply(500, body=status.PANIC))
+                return
             if served is not None:
                 respond(served[0])
                 return

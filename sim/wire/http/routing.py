@@ -19,6 +19,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
+import msgspec
+
 from sim.api import status
 from sim.api.auth.attributes import AccessAttributes
 from sim.api.schema.kind import CONNECTING
@@ -26,7 +28,6 @@ from sim.api.schema.resource import Resource
 from sim.api.scheme.scheme import Scheme
 from sim.api.selectors import name_in_selector
 from sim.api.types import Obj, Verb
-from sim.dataclass import dataclass
 from sim.patterns import pattern
 
 METHOD_VERBS: Mapping[str, Verb] = {
@@ -42,8 +43,7 @@ NAMESPACE_SUBRESOURCES = ("status", "finalize")
 _BAD_ESCAPE = pattern(r"%(?![0-9A-Fa-f]{2})")
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """A resource request that exists.  path: behind `proxy`, "" or with its slash"""
 
     resource: Resource

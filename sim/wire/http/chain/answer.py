@@ -6,11 +6,11 @@ Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{response,watch}.go.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
-from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 
 import trio
+from msgspec.structs import replace
 
 from sim.ident import Names
 from sim.options.features.gates import COMPRESSION

@@ -14,7 +14,7 @@ Differs  - Events are written at once in every mode of the log: batches are made
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from typing import Any
 
@@ -104,7 +104,7 @@ class AuditedExchange:
         """What is recorded so far; None if nothing is."""
         return self._record
 
-    def refuse_credentials(self, exchange: Exchange, query: dict[str, str], certificate: bool) -> None:
+    def refuse_credentials(self, exchange: Exchange, query: Mapping[str, str], certificate: bool) -> None:
         """The request could not be authenticated: it has this one event."""
         if self._audit is not None and self._record is not None:
             message = attempted(exchange.headers.pairs, query, certificate)

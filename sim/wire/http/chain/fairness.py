@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from sim.ident import Names
 from sim.wire.http.chain.request import HttpRequest
-from sim.wire.http.gateway import Gateway
 
 
 class Classification:
     """The stage."""
 
-    def __init__(self, names: Names, gateway: Gateway) -> None:
+    def __init__(self, names: Names) -> None:
         self._headers = names.headers_flow
-        self._gateway = gateway
 
     def __call__(self, request: HttpRequest) -> None:
         """Notes the headers; there are none while priority and fairness is off."""
-        fairness = self._gateway.fairness()
+        fairness = None if request.server is None else request.server.seats
         if fairness is not None:
             schema, level = fairness.uids(request.user, request.attributes)
             request.flow = ((self._headers[0], schema), (self._headers[1], level))

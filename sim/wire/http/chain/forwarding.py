@@ -25,7 +25,9 @@ class Forwarding:
 
     def __call__(self, request: HttpRequest) -> Outcome:
         """The answer of the other server, if one answers the path."""
-        return self._forward(request) if self._gateway.is_delegated(request.path) else None
+        server = request.server
+        delegated = server is not None and server.aggregator.find(request.path) is not None
+        return self._forward(request) if delegated else None
 
     async def _forward(self, request: HttpRequest) -> Response:
         request.counted = True

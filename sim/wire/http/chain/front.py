@@ -73,7 +73,7 @@ class Front:
 
         profile: measures this program for some seconds; None if it must not be measured
         """
-        self._names = names = scheme.names
+        self._scheme, self._names = scheme, (names := scheme.names)
         self._gateway = gateway
         self._counts = counts
         self._added = added
@@ -87,11 +87,11 @@ class Front:
             Authentication(identification, counts, wall_us, audit),
             *([] if audit is None else [Audit(audit)]),
             Impersonator(names, authorizer, judge),
-            Classification(names, gateway),
+            Classification(names),
             Authorization(authorizer, covers, judge),
             Forwarding(gateway),
             pages,
-            Route(scheme, gateway, pages.no_page),
+            Route(pages.no_page),
             Connecting(names, gateway),
             Negotiation(names),
             BodyReader(names, identification, gates, threads),
@@ -101,7 +101,9 @@ class Front:
 
     async def answer(self, exchange: Exchange) -> Response:
         """Handles one request. A defect of the server affects this request only."""
-        request = HttpRequest(exchange, self._gateway.wall_us())
+        server = self._gateway.serving()
+        scheme = self._scheme if server is None else server.sees
+        request = HttpRequest(exchange, self._gateway.wall_us(), server, scheme)
         exchange.ident = exchange.headers.get("audit-id") or self._new_ident()
         try:
             response = await self._answered(request)
@@ -112,8 +114,9 @@ class Front:
             LOG.debug("the error", exc_info=error)
             response = plain_text(500, status.PANIC)
             request.audited.panic(str(error))
-        if response.compressed_from:
-            await self._compress(exchange, response)
+        body = response.body
+        if response.compressed_from and isinstance(body, bytes) and len(body) > response.compressed_from:
+            await self._compress(exchange, response, body)
         response.headers += [("Audit-Id", exchange.ident), *request.flow, *self._added]
         request.audited.complete(response.code)
         if exchange.closes(response.code):
@@ -121,8 +124,17 @@ class Front:
         return response
 
     async def _answered(self, request: HttpRequest) -> Response:
+        """Pass the stages up to the one that answers."""
         try:
-            response = await self._through(request)
+            for stage in self._stages:
+                found = stage(request)
+                if found is not None:
+                    answered = found if isinstance(found, Response) else await found
+                    if answered is not None:
+                        response = answered
+                        break
+            else:
+                raise AssertionError("the last stage answers")
         except Refused as refused:
             names, body = self._names, refused.body
             form = negotiation.error_form(names, request.header("accept"), request.indents)
@@ -133,16 +145,6 @@ class Front:
         if request.counted:
             self._count(request, response)
         return response
-
-    async def _through(self, request: HttpRequest) -> Response:
-        """Pass the stages up to the one that answers."""
-        for stage in self._stages:
-            found = stage(request)
-            if found is not None:
-                response = found if isinstance(found, Response) else await found
-                if response is not None:
-                    return response
-        raise AssertionError("the last stage answers")
 
     def _count(self, request: HttpRequest, response: Response) -> None:
         """Counts the request, and warns if its version is deprecated."""
@@ -159,11 +161,8 @@ class Front:
         elif isinstance(resource, CustomResource) and resource.warning:
             _warn_first(response, resource.warning)
 
-    async def _compress(self, exchange: Exchange, response: Response) -> None:
+    async def _compress(self, exchange: Exchange, response: Response, body: bytes) -> None:
         """Compress a large answer if its client accepts that (responsewriters/writers.go)."""
-        body = response.body
-        if not isinstance(body, bytes) or len(body) <= response.compressed_from:
-            return
         if not accepts_gzip(exchange.headers.get("accept-encoding")):
             return
         packed = partial(gzip.compress, body, GZIP_LEVEL, mtime=0)

@@ -8,8 +8,10 @@ Differs  `timeout=` counts in virtual and in real time: what ends first ends the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from sim.api import status
+from sim.api.auth.attributes import AccessAttributes
 from sim.units import SECOND, parse_duration_us
 from sim.wire.exchange import Response
 from sim.wire.http import routing
@@ -17,17 +19,30 @@ from sim.wire.http.chain.request import HttpRequest, plain_text
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S
 from sim.wire.http.refused import Refused
 
+# Requests that are remembered, and letters of their paths and queries, at most.
+KNOWN_MAX, KNOWN_LENGTH = 1024, 256
+
 
 def find_information(request: HttpRequest) -> Response | None:
     """Notes path, query and attributes; a path with a broken escape is answered."""
     exchange = request.exchange
-    path = routing.decode_path(exchange.path)
-    if path is None:
+    short = len(exchange.path) + len(exchange.query) <= KNOWN_LENGTH
+    found = (_known if short else _read)(exchange.method, exchange.path, exchange.query)
+    if found is None:
         return plain_text(400, "400 Bad Request")
-    request.path = path
-    request.options = options = routing.parse_query(exchange.query)
-    request.attributes = routing.attributes(exchange.method, path, options)
+    request.path, request.options, request.attributes = found
     return None
+
+
+def _read(method: str, raw: str, query: str) -> tuple[str, Mapping[str, str], AccessAttributes] | None:
+    path = routing.decode_path(raw)
+    if path is None:
+        return None
+    options = routing.parse_query(query)
+    return path, options, routing.attributes(method, path, options)
+
+
+_known = lru_cache(KNOWN_MAX)(_read)  # clients repeat most of their requests
 
 
 def check_timeout(request: HttpRequest) -> None:

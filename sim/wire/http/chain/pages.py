@@ -40,7 +40,6 @@ class Pages:
         documents: Documents,
         profile: Callable[[int], Awaitable[bytes]] | None,
     ) -> None:
-        self._scheme = scheme
         self._names: Names = scheme.names
         self._gateway = gateway
         self._documents = documents
@@ -52,8 +51,7 @@ class Pages:
         """The document at a path; nothing for paths of resources.  Raises Refused."""
         asked, path = request.attributes, request.path
         if asked.resource and path.startswith("/api"):
-            scheme = self._gateway.scheme(self._scheme)
-            if scheme.find(asked.group, asked.version, asked.resource) is not None:
+            if request.scheme.find(asked.group, asked.version, asked.resource) is not None:
                 return None  # the usual case: it leads to a resource that is served
         exchange = request.exchange
         if self._profile is not None:

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sim.api.scheme.scheme import Scheme
 from sim.wire.exchange import Response
 from sim.wire.http import routing
 from sim.wire.http.chain.request import HttpRequest
-from sim.wire.http.gateway import Gateway
 from sim.wire.http.refused import Refused
 from sim.wire.http.routing import NoRoute
 
@@ -19,16 +17,13 @@ from sim.wire.http.routing import NoRoute
 class Route:
     """The stage.  no_page: makes the answer at a path without a group"""
 
-    def __init__(self, scheme: Scheme, gateway: Gateway, no_page: Callable[[HttpRequest], Response]) -> None:
-        self._scheme = scheme
-        self._gateway = gateway
+    def __init__(self, no_page: Callable[[HttpRequest], Response]) -> None:
         self._no_page = no_page
 
     def __call__(self, request: HttpRequest) -> Response | None:
         """Notes the target.  Raises Refused."""
-        scheme, exchange = self._gateway.scheme(self._scheme), request.exchange
         try:
-            target = routing.route(scheme, exchange.method, request.path, request.options)
+            target = routing.route(request.scheme, request.exchange.method, request.path, request.options)
         except NoRoute as error:
             if error.body is None:
                 return self._no_page(request)

@@ -15,7 +15,6 @@ Differs  fields are in the stored order, not in the order of upstream's structs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field, replace
 from functools import partial as partial_of
 from typing import Any
 
@@ -30,8 +29,7 @@ from sim.api.schema.kind import PLAIN_COLUMNS
 from sim.api.schema.resource import Resource
 from sim.api.schema.zero_values import zero_value
 from sim.api.store import Item
-from sim.api.types import Obj, Reply, WatchEvent
-from sim.dataclass import dataclass
+from sim.api.types import EMPTY, Obj, Reply, WatchEvent
 from sim.ident import Names
 from sim.patterns import pattern
 from sim.units import NO_REVISION, Revision, go_quote
@@ -53,8 +51,7 @@ WARNED_MAX, WARNING_MAX = 4096, 256
 _CONTROL, _ESCAPED = pattern(r"[\x00-\x1f\x7f-\x9f]"), pattern(r'["\\]')
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """The parameters of one rendering. include: includeObject of a Table."""
 
     names: Names
@@ -69,14 +66,13 @@ class View:
         return f"{self.names.group('meta')}/{self.form.version}"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """An HTTP answer that is complete."""
 
     code: int
     media: str
     body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = EMPTY
     warnings: tuple[str, ...] = ()
 
 
@@ -212,6 +208,8 @@ def check_form(view: View, reply: Reply) -> None:
     Quirk: only the reply is refused, after the request has had its effect (response.go:
     transformResponseObject).
     """
+    if not view.form.kind:
+        return
     check_included(view)
     if reply.item is None and reply.items is None:
         if view.form.kind == PARTIAL_LIST and _is_virtual(reply):
@@ -472,7 +470,7 @@ class EventWriter:
         if kind == PARTIAL_LIST:
             return  # Quirk: upstream cannot convert an event to a list and drops it
         if kind:
-            view = replace(view, now_us=now_us)
+            view = msgspec.structs.replace(view, now_us=now_us)
         part, size = [], 0
         for event in events:
             data = self._event(event, self._converted(view, event)) if kind else self._plain(event)

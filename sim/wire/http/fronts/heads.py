@@ -4,7 +4,7 @@ The header lines are read by llhttp (of Node.js), which is strict: no bare line 
 line, no space before a colon, no repeated length, and no length beside a transfer encoding.
 
 Holds: a head that could be read in two ways, so that a request could be hidden in another one, is
-refused; the same lines in the next request of a connection are not read again.
+refused; the same lines in the next request of a connection, or the same head, are not read again.
 
 Mirrors  golang net/http server.go (readRequest, isUnsupportedTEError), request.go
          (parseRequestLine), transfer.go (parseTransferEncoding), golang.org/x/net/http/httpguts
@@ -129,15 +129,18 @@ class Heads:
 
     def __init__(self) -> None:
         self._seen = 0  # bytes without an end of a head
-        self._text, self._lines = b"", None
-
-    _lines: _Lines | None
+        # The head before: its bytes, those of its lines, and what they say.
+        self._whole = self._text = b""
+        self._head: Head | None = None
+        self._lines: _Lines | None = None
 
     def take(self, data: bytes) -> tuple[Head | None, bytes]:
         """The head with which the bytes begin, and the rest; no head if it is not complete.
 
         Raises Refused.
         """
+        if not data:
+            return None, data
         while data.startswith(b"\r\n"):
             data = data[2:]
         end = data.find(_END, max(0, self._seen - len(_END)))
@@ -151,11 +154,16 @@ class Heads:
         self._seen = 0
         if end > HEAD_MAX:
             raise Refused(431)
+        whole, rest = data[: end + 4], data[end + 4 :]
+        if self._head is not None and whole == self._whole:
+            return self._head, rest
+        self._head = None
         begin = data.find(b"\r\n") + 2
-        text = data[begin : end + 4]
+        text = whole[begin:]
         lines = self._lines
         if lines is None or text != self._text:
             self._lines = lines = None
             lines = _Lines(text)
             self._text, self._lines = text, lines
-        return Head(data[: begin - 2], lines), data[end + 4 :]
+        self._head, self._whole = Head(whole[: begin - 2], lines), whole
+        return self._head, rest

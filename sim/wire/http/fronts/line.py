@@ -147,7 +147,7 @@ class Line:
 
     def wait_for_request(self) -> None:
         """Note that it has no request; called again after each one."""
-        self._limit.set(KEEP_ALIVE_S)
+        self._limit.renew(KEEP_ALIVE_S)
         if self.state is Phase.IDLE:
             self._on_wait(self, IDLE)
         elif self.state in _OPEN:

@@ -50,14 +50,22 @@ class _Held:
 
     def __init__(self) -> None:
         self.open: dict[Line, None] = {}
-        self.waiting: dict[str, dict[Line, None]] = {STALLED: {}, IDLE: {}}
+        self._stalled: dict[Line, None] = {}
+        self._idle: dict[Line, None] = {}
+        self.waiting = {STALLED: self._stalled, IDLE: self._idle}
 
     def note(self, connection: Line, waits_for: str) -> None:
         """Note what a connection waits for; "" for nothing."""
-        for waiting in self.waiting.values():
-            waiting.pop(connection, None)
-        if waits_for:
-            self.waiting[waits_for][connection] = None
+        if connection in self.open:
+            self._stalled.pop(connection, None)
+            self._idle.pop(connection, None)
+            if waits_for:
+                self.waiting[waits_for][connection] = None
+
+    def remove(self, connection: Line) -> None:
+        """Forget a connection."""
+        self.note(connection, "")
+        del self.open[connection]
 
 
 class _Connections:
@@ -97,8 +105,8 @@ class _Connections:
             other.close()
         self._refusing = False
         stream = Stream(transport.socket, self._context)
-        connection = Connection(self._app, self._config, stream, self._note, self._answerer)
         held = self._held.setdefault(address, _Held())
+        connection = Connection(self._app, self._config, stream, held.note, self._answerer)
         self._open[connection] = address
         held.open[connection] = None
         held.note(connection, IDLE)
@@ -134,17 +142,11 @@ class _Connections:
         finally:
             self._remove(connection)
 
-    def _note(self, connection: Line, waits_for: str) -> None:
-        address = self._open.get(connection)
-        if address is not None:
-            self._held[address].note(connection, waits_for)
-
     def _remove(self, connection: Line) -> None:
         address = self._open.pop(connection, None)
         if address is not None:
             held = self._held[address]
-            held.note(connection, "")
-            del held.open[connection]
+            held.remove(connection)
             if not held.open:
                 del self._held[address]
 

@@ -64,6 +64,7 @@ class Counts:
         self.streams: dict[Values, int] = {}
         self._deprecated: dict[Values, None] = {}
         self._series: dict[tuple[object, ...], _Series] = {}  # by what decides the labels
+        self._attempts: dict[tuple[str, str], _Series] = {}  # to authenticate
 
     def answered(
         self,
@@ -84,20 +85,27 @@ class Counts:
             if request.path not in HEALTH:
                 return
         dry_run, checked = options.get("dryRun", ""), options.get("fieldValidation", "")
-        place = _place(request, verb(request, content_type))
-        key = code, dry_run, checked, place
+        key = (
+            code,
+            request.verb,
+            request.path,
+            request.group,
+            request.version,
+            request.resource,
+            request.subresource,
+            not request.namespace,
+            not request.name,
+            request.verb == "patch" and "apply-patch" in content_type,
+            dry_run,
+            checked,
+        )
         series = self._series.get(key)
         if series is None:
             if len(self._series) >= SERIES_MAX:
                 self._series.clear()
+            place = _place(request, verb(request, content_type))
             series = self._series[key] = self._series_of(request, code, dry_run, checked, place)
-        counters, durations, sizes = series
-        for counter, labels in counters:
-            counter[labels] += 1
-        for duration, bounds in durations:
-            duration.add(bounds, took_s)
-        if sizes is not None:
-            sizes.add(BOUNDS[SIZES], size)
+        _count(series, took_s, size)
 
     def _series_of(
         self, request: AccessAttributes, code: int, dry_run: str, checked: str, place: Values
@@ -107,9 +115,7 @@ class Counts:
         counted = [("apiserver_request_total", (str(code), component, dry_run, *place))]
         if code in _TERMINATIONS:
             counted.append(("apiserver_request_terminations_total", (str(code), component, *place)))
-        for family, labels in counted:
-            meters.count(family, labels, 0)
-        counters = [(meters.counters[family], labels) for family, labels in counted]
+        counters = [meters.counter(family, labels) for family, labels in counted]
         if request.verb == "watch":
             return counters, (), None
         # Quirk: upstream makes the series, and observes nothing.
@@ -128,11 +134,20 @@ class Counts:
 
     def authenticated(self, result: str, user: str, took_s: float) -> None:
         """Count an attempt to authenticate.  user: "" for none"""
-        if user:
-            shown = user if user in _SHOWN_USERS else "email_id" if "@" in user else "other"
-            self.meters.count("authenticated_user_requests", (shown,))
-        self.meters.count("authentication_attempts", (result,))
-        self.meters.observe("authentication_duration_seconds", (result,), took_s)
+        shown = user if user in _SHOWN_USERS else "email_id" if "@" in user else "other" if user else ""
+        series = self._attempts.get((result, shown))
+        if series is None:
+            series = self._attempts[result, shown] = self._attempts_of(result, shown)
+        _count(series, took_s)
+
+    def _attempts_of(self, result: str, shown: str) -> _Series:
+        """Make the series of attempts with these labels."""
+        meters, family = self.meters, "authentication_duration_seconds"
+        counted = [("authentication_attempts", (result,))]
+        if shown:
+            counted.append(("authenticated_user_requests", (shown,)))
+        counters = [meters.counter(family, labels) for family, labels in counted]
+        return counters, [(meters.show(family, (result,)), meters.bounds[family])], None
 
     def streams_by(self, request: AccessAttributes, by: int) -> None:
         """Count watches that begin (1) or end (-1)."""
@@ -163,6 +178,16 @@ class Counts:
             shown.set("apiserver_requested_deprecated_apis", values, 1)
         for values, count in self.streams.items():
             shown.set("apiserver_longrunning_requests", values, count)
+
+
+def _count(series: _Series, took_s: float, size: int = 0) -> None:
+    counters, durations, sizes = series
+    for counter, labels in counters:
+        counter[labels] += 1
+    for duration, bounds in durations:
+        duration.add(bounds, took_s)
+    if sizes is not None:
+        sizes.add(BOUNDS[SIZES], size)
 
 
 def _place(request: AccessAttributes, method: str) -> Values:

@@ -43,6 +43,20 @@ async def test_machine_that_is_always_late_has_limits(clock: MockClock) -> None:
     assert scope.cancelled_caught
 
 
+async def test_limit_that_is_renewed_begins_again_within_a_tick(clock: MockClock) -> None:
+    began_s = trio.current_time()
+    with trio.CancelScope() as scope:
+        limit = Limit(scope)
+        for _ in range(3):
+            limit.renew(1.0)
+            await trio.sleep(0.9)
+        limit.set(inf)
+        await trio.sleep(9.0)
+        limit.renew(1.0)
+        await trio.sleep_forever()
+    assert 12.7 <= trio.current_time() - began_s <= 12.7 + 3 * TICK_S
+
+
 async def test_limit_that_is_set_again_begins_again(clock: MockClock) -> None:
     began_s = trio.current_time()
     with trio.CancelScope() as scope:

@@ -13,7 +13,7 @@ from sim.ident import NAMES
 from sim.wire.exchange import Exchange
 from sim.wire.http.chain import front
 from sim.wire.http.chain.impersonation import Impersonator
-from sim.wire.http.chain.information import check_timeout, find_information
+from sim.wire.http.chain.information import KNOWN_LENGTH, check_timeout, find_information
 from sim.wire.http.chain.request import HttpRequest
 from sim.wire.http.refused import Refused
 
@@ -28,7 +28,8 @@ def request_to(target: str, method: str = "GET", headers: dict[str, str] | None 
         "query_string": query.encode(),
         "headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()],
     }
-    return HttpRequest(Exchange(scope), 0)
+    unused: Any = None
+    return HttpRequest(Exchange(scope), 0, unused, unused)
 
 
 def composed(audit: Any) -> list[str]:
@@ -51,6 +52,14 @@ def test_stages_come_in_the_order_of_the_table_of_architecture() -> None:
 
 def test_server_without_an_audit_has_no_stage_for_it() -> None:
     assert "audit" not in composed(audit=None)
+
+
+def test_equal_requests_are_read_once_and_long_ones_are_not_kept() -> None:
+    for query, kept in (("limit=1", True), (f"labelSelector={'a' * KNOWN_LENGTH}", False)):
+        first, second = (request_to(f"/api/v1/pods?{query}") for _ in range(2))
+        assert (find_information(first), find_information(second)) == (None, None)
+        assert first.attributes == second.attributes
+        assert (first.attributes is second.attributes) == kept
 
 
 @pytest.mark.parametrize(("path", "code"), [("/api/v1/pods/%zz", 400), ("/api/v1/pods", None)])

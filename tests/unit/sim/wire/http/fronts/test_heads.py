@@ -113,6 +113,17 @@ def test_length_of_the_body_follows_from_the_lines(lines: bytes, length: int) ->
     assert (head.length, head.expects) == (length, True)
 
 
+def test_equal_head_of_the_next_request_is_not_read_again() -> None:
+    heads = Heads()
+    first, rest = heads.take(2 * (GET + b"\r\n") + GET)
+    second, rest = heads.take(rest)
+    third, rest = heads.take(rest + b"A: b\r\n\r\n")
+    assert first is not None
+    assert second is first
+    assert third is not first
+    assert rest == b""
+
+
 def test_same_lines_in_the_next_request_are_not_read_again() -> None:
     heads = Heads()
     first, _ = heads.take(GET + b"\r\n")
