@@ -56,9 +56,11 @@ from actors.node.runtime.log_rotation import LogRotation
 from actors.node.runtime.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine
 from actors.node.runtime.ports import NodePod
 from actors.node.sources.api_source import Source
+from actors.node.sources.manifest_url import ManifestUrl
 from actors.node.sources.manifests import Manifests
 from actors.node.sources.mirrors import Mirrors
 from actors.node.sources.references import References
+from actors.node.sources.run_once import RunOnce
 from actors.node.sync_loop import SyncLoop
 from actors.node.volumes.manager import VolumeManager
 from sim.api.objects import TERMINAL
@@ -100,7 +102,6 @@ def node_agent_main(
 class NodeAgent:
     """One incarnation of a node's agent.
 
-    sources_ready: True once the API has listed the node's pods
     used: what the admitted pods use of the node
     sessions: the open streams of clients (`actors.node.server`); None before the first
 
@@ -110,10 +111,10 @@ class NodeAgent:
     """
 
     __slots__ = (
-        "_began_us", "_nodes", "_pods", "_pods_started", "_recorder", "_reference", "_tick_phase_us",
+        "_began_us", "_nodes", "_pods", "_pods_listed", "_pods_started", "_recorder", "_reference", "_scheme", "_tick_phase_us",
         "api", "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ips", "housekeeping", "image_gc", "images",
         "kills", "leases", "log_rotation", "loop", "machine", "manifests", "mirrors", "names", "node_loop", "options",
-        "preemption", "references", "restarts", "runtime", "sessions", "shutdown", "sources_ready", "spec", "statuses",
+        "preemption", "references", "restarts", "runtime", "sessions", "shutdown", "spec", "statuses",
         "used", "volumes", "workers",
     )  # fmt: skip
 
@@ -140,6 +141,7 @@ class NodeAgent:
         self.api = Api(ctx, main, user, names)
         self.heartbeats = Api(ctx, heartbeat, user, names)
         self._recorder = clients.recorder(ctx, name, options.event_qps or 5, options.event_burst or 10)
+        self._scheme = clients.scheme
         self.host_ips = host_addresses(machine, options)
         self.dice = Dice(ctx.stream("agent").getrandbits(64))
         self._began_us = ctx.kernel.now_us
@@ -159,7 +161,7 @@ class NodeAgent:
         self.statuses = StatusManager(ctx, self.api)
         self.mirrors = Mirrors(self, self.statuses.retarget)
         self.manifests = Manifests(self, self.loop, self.mirrors, self.preemption.drop)
-        self.sources_ready = False
+        self._pods_listed = False
         self._pods_started = False
         self.sessions: object = None
         self._reference = (
@@ -191,13 +193,27 @@ class NodeAgent:
                 self.runtime_checked()
         if self.runtime.up:
             self.runtime_up()
-        self.node_loop.start()
-        self.leases.start()
-        self.manifests.start()
-        self._nodes.start()
+        self._start_sources()
         if machine.outside or machine.images or machine.pods:
             with caused_by(self.ctx.kernel, machine.fault_record(*machine.outside)):
                 self.consider_pressure()
+
+    def _start_sources(self) -> None:
+        """Begin with the node's object and the sources of pods that the options name."""
+        options = self.options
+        with_api = not options.standalone and not options.runonce
+        if with_api:
+            self.node_loop.start()
+            self.leases.start()
+        else:
+            self._pods_listed = True  # there is no such source
+        self.manifests.start()
+        if options.manifest_url:
+            ManifestUrl(self, self.manifests, self._scheme).start()
+        if with_api:
+            self._nodes.start()
+        elif options.runonce:
+            RunOnce(self).start()
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -227,6 +243,11 @@ class NodeAgent:
         period_us = period_s * SECOND
         return self.dice.below(period_us) if self.now_us - self._began_us < period_us else 0
 
+    @property
+    def sources_ready(self) -> bool:
+        """True once each source has delivered the node's pods."""
+        return self._pods_listed and self.manifests.ready
+
     # --- the node ---------------------------------------------------------------------------------
 
     @property
@@ -246,7 +267,12 @@ class NodeAgent:
     @property
     def pod_cidr(self) -> str:
         """The range of the node's pod addresses."""
-        return str((self.node.get("spec") or {}).get("podCIDR") or self.spec.pod_cidr or DEFAULT_CIDR)
+        return str(
+            (self.node.get("spec") or {}).get("podCIDR")
+            or self.options.pod_cidr
+            or self.spec.pod_cidr
+            or DEFAULT_CIDR
+        )
 
     def node_registered(self) -> None:
         """The Node object is stored now."""
@@ -374,8 +400,8 @@ class NodeAgent:
         if self.loop.asleep:
             self.loop.handle_later(self._pods_set, items)
             return
-        first = not self.sources_ready
-        self.sources_ready = True
+        first = not self._pods_listed
+        self._pods_listed = True
         static = self.mirrors.uids
         if known := [uid for uid in self.workers if uid not in static]:
             listed = {item.peek("metadata", "uid"): None for item in items}

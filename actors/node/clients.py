@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from actors.node.requests import user_of
 from sim.api.scheme.scheme import Scheme
-from sim.api.types import Obj, Transport, UserInfo
+from sim.api.types import Obj, Reply, Request, Transport, UserInfo
 from sim.client.client import Client
 from sim.client.events.recorder import EventKind, EventRecorder
 from sim.ident import Names
@@ -44,9 +44,17 @@ class WarningRecorder:
         self._recorder.tidy()
 
 
+class Nowhere:
+    """The transport of an agent without API servers, in the place of upstream's missing clients."""
+
+    def send(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
+        """Do nothing: there is no answer."""
+
+
 class NodeClients:
     """The `Clients` of an agent, made of real clients.
 
+    scheme: of the cluster
     transports: connects a process to the API servers from the host of its context
     normal_events: False drops all events of type Normal
     """
@@ -59,7 +67,7 @@ class NodeClients:
         *,
         normal_events: bool = True,
     ) -> None:
-        self._scheme = scheme
+        self.scheme = scheme
         self._names = names
         self._transports = transports
         self._normal_events = normal_events
@@ -71,7 +79,7 @@ class NodeClients:
             self._connections = ctx, self._transports(ctx), user_of(self._names, node)
         _, transports, user = self._connections
         return Client(
-            ctx, self._scheme, transports, user,
+            ctx, self.scheme, transports, user,
             qps=qps, burst=burst, agent=self._names.node_agent, timeout_us=timeout_us,
         )  # fmt: skip
 

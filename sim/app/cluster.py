@@ -28,7 +28,6 @@ from actors.apiserver.authorization import Authorization
 from actors.apiserver.outside_time import ask
 from actors.apiserver.server import ApiServer
 from actors.node.agent import node_agent_main
-from actors.node.clients import NodeClients
 from actors.node.node import Node
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import NodeSpec, Override
@@ -184,7 +183,6 @@ class Cluster:
         self._take_in_outside()
         self.admin_user = UserInfo("admin", (self.names.group_masters, self.names.group_authenticated))
         self.admin = Admin(self.kernel, self.scheme, self.names, self._admin_client)
-        self.node_clients = NodeClients(self.scheme, self.names, self.connect)
         self._boots = Boots(self.kernel, plan.boot_us, is_held=bool(plan.established))
         self._made, self._alive = 0, False
         self._refused_leases: list[str] = []
@@ -316,7 +314,8 @@ class Cluster:
         options = self.options.nodes.get(plan.name)
         if options is None:  # added later than the plan
             options = self.options.nodes[plan.name] = node_agent_options(plan, self.names)
-        main = node_agent_main(machine, self.node_clients, options, self.names, self.storage_drivers)
+        clients = self._plane.node_clients(options)
+        main = node_agent_main(machine, clients, options, self.names, self.storage_drivers)
         actor = self.supervisor.add(plan.name, main, start=False)
         node = self.nodes[plan.name] = Node(self.kernel, machine, actor)
         self.machine_watch.add(plan.name, node)

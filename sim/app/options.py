@@ -138,6 +138,8 @@ def _check_daemons(plan: ClusterPlan, names: Names) -> dict[str, NodeAgentOption
         options = of_group[group]
         if options is not None:
             nodes[node.name] = options
+            with problems.part():
+                _check_server(options.server, plan.api_server.replicas, node)
     problems.report()
     return nodes
 
@@ -233,7 +235,7 @@ def _check_controllers(options: ControllerManagerOptions, place: str) -> None:
             raise InputError(f"{entry} does nothing without {name}", place, f"set {name}: {value}")
 
 
-def _check_server(name: str, replicas: int, part: ComponentPlan) -> None:
+def _check_server(name: str, replicas: int, part: ComponentPlan | NodePlan) -> None:
     """The only server that a daemon uses must exist."""
     servers = [f"apiserver-{index}" for index in range(replicas)]
     if name and name not in servers:

@@ -118,7 +118,6 @@ class Agent(Protocol):
     """The node agent (`actors.node.agent`) as its parts see it.
 
     host_ips: the node's addresses, the main one first, which pods in its network namespace share
-    sources_ready: True once the API has listed the node's pods
     """
 
     ctx: Context
@@ -128,11 +127,15 @@ class Agent(Protocol):
     names: Names
     api: Api
     host_ips: tuple[str, ...]
-    sources_ready: bool
 
     @property
     def now_us(self) -> int:
         """The kernel's time."""
+        ...
+
+    @property
+    def sources_ready(self) -> bool:
+        """True once each source has delivered the node's pods."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""The agent's file source: the pods of the manifest directory.
+"""The agent's static pods: those of the manifest directory, and of a URL (`manifest_url`).
 
 Turns files into pods that are added, updated and removed.  A pod's uid follows from the content of
 its file: another content is another pod, unless the manifest has a uid of its own.
@@ -17,7 +17,7 @@ Differs  the directory is read every --file-check-frequency only where inotify l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -39,13 +39,14 @@ class Manifests:
 
     _store: pods by namespace and name
     _files: file -> key of the pod that the file last held
+    _fetched: pods of the URL; None before its first answer
     _sent: uid -> pod as last delivered
     _returning: uid -> pod that exists again while its former worker still ends
     _list_planned: True if a read of the whole directory is scheduled
     """
 
     __slots__ = (
-        "_agent", "_began_us", "_drop", "_files", "_list_planned", "_loop", "_mirrors", "_returning",
+        "_agent", "_began_us", "_drop", "_fetched", "_files", "_list_planned", "_loop", "_mirrors", "_returning",
         "_sent", "_store",
     )  # fmt: skip
 
@@ -53,6 +54,7 @@ class Manifests:
         self._agent, self._loop, self._mirrors, self._drop = agent, loop, mirrors, drop
         self._began_us = agent.now_us
         self._store: Mapping[Key, Obj] = _NONE
+        self._fetched: Sequence[Obj] | None = None if agent.options.manifest_url else ()
         self._files: Mapping[str, Key] = _NONE
         self._sent: Mapping[str, Obj] = _NONE
         self._returning: Mapping[str, Obj] = _NONE
@@ -60,15 +62,38 @@ class Manifests:
 
     def start(self) -> None:
         """Read the directory for the first time."""
-        if self._agent.machine.manifests:
+        if self._found():
             self._list(None)
+
+    @property
+    def ready(self) -> bool:
+        """True once each source has delivered its pods."""
+        return self._fetched is not None
+
+    def fetched(self, manifests: Sequence[Obj], url: str) -> None:
+        """The pods of the URL are these."""
+        agent, first = self._agent, not self.ready
+        seen_us = agent.ctx.wall_us()
+        pods = [static_pod(each, agent.spec.name, agent.names, seen_us, url) for each in manifests]
+        # Quirk: of two pods with one name the later is dropped.
+        self._fetched = [*{_key(pod): pod for pod in reversed(pods)}.values()][::-1]
+        self._deliver_changes()
+        if first:
+            agent.housekeep_later()
+
+    def _found(self) -> Mapping[str, Obj | None]:
+        """The files of the directory, without those that it hides."""
+        agent = self._agent
+        if not agent.options.pod_manifest_path:
+            return _NONE
+        return {file: held for file, held in agent.machine.manifests.items() if not file.startswith(".")}
 
     def changed(self, file: str) -> None:
         """Inotify reports an event of this file."""
         self._agent.ctx.call_later_us(0, self._read_changed, file)
 
     def _read_changed(self, file: str) -> None:
-        found = self._agent.machine.manifests
+        found = self._found()
         if file not in found:
             key = self._files.get(file)
             if key is not None:
@@ -85,7 +110,7 @@ class Manifests:
     def _read(self, file: str, manifest: Obj) -> Key:
         agent = self._agent
         pod = static_pod(manifest, agent.spec.name, agent.names, agent.ctx.wall_us())
-        key = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        key = _key(pod)
         self._files = {**self._files, file: key}
         self._store = {**self._store, key: pod}
         return key
@@ -100,7 +125,7 @@ class Manifests:
         """Read the whole directory."""
         self._list_planned = False
         self._store = _NONE
-        for file, manifest in self._agent.machine.manifests.items():
+        for file, manifest in self._found().items():
             if manifest is not None:
                 self._read(file, manifest)
         self._deliver_changes()
@@ -113,7 +138,7 @@ class Manifests:
         seen = self._agent.names.annotation_config_seen
         before = self._sent
         sent: dict[str, Obj] = {}
-        for pod in self._store.values():
+        for pod in (*self._store.values(), *(self._fetched or ())):
             uid = pod["metadata"]["uid"]
             held = before.get(uid)
             if held is not None:
@@ -174,6 +199,10 @@ class Manifests:
         self._drop(uid)
         if uid in agent.workers:
             agent.pod_removed(uid)
+
+
+def _key(pod: Obj) -> Key:
+    return pod["metadata"]["namespace"], pod["metadata"]["name"]
 
 
 def _without(held: Mapping[Any, Any], key: object) -> dict[Any, Any]:

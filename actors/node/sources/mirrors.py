@@ -34,14 +34,15 @@ ANY = "any"
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
-def static_pod(manifest: Obj, node: str, names: Names, seen_us: int) -> Obj:
+def static_pod(manifest: Obj, node: str, names: Names, seen_us: int, url: str = "") -> Obj:
     """The manifest as the agent runs it: uid, name, namespace, node, hash and toleration filled in.
 
     seen_us: the wall clock when the agent first saw it
+    url: where it comes from; "" for a file
     """
     text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
     meta = dict(manifest.get("metadata") or {})
-    uid = meta.get("uid") or hashlib.md5(f"{text}/{node}".encode(), usedforsecurity=False).hexdigest()
+    uid = meta.get("uid") or hashlib.md5(f"{text}/{node}{url}".encode(), usedforsecurity=False).hexdigest()
     meta |= {
         "name": f"{meta['name']}-{node.lower()}",
         "namespace": meta.get("namespace") or names.default_namespace,
@@ -49,14 +50,16 @@ def static_pod(manifest: Obj, node: str, names: Names, seen_us: int) -> Obj:
         "annotations": {
             **(meta.get("annotations") or {}),
             names.annotation_config_hash: uid,
-            names.annotation_config_source: "file",
+            names.annotation_config_source: "http" if url else "file",
             # nanoseconds
             names.annotation_config_seen: f"{format_micro_time(seen_us).removesuffix('Z')}000Z",
         },
     }
     spec = manifest["spec"]
-    tolerations = [*(spec.get("tolerations") or ()), toleration("", NO_EXECUTE)]
-    return {**manifest, "metadata": meta, "spec": {**spec, "nodeName": node, "tolerations": tolerations}}
+    spec = {**spec, "nodeName": node}
+    if not url:
+        spec["tolerations"] = [*(spec.get("tolerations") or ()), toleration("", NO_EXECUTE)]
+    return {**manifest, "metadata": meta, "spec": spec}
 
 
 def mirror_of(pod: Obj, node: Obj, names: Names) -> Obj:

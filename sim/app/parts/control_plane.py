@@ -15,6 +15,7 @@ from actors.apiserver.server import ApiServer
 from actors.apiserver.surroundings import Surroundings
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.metrics_api import Metrics, NoMetrics
+from actors.node.clients import NodeClients, Nowhere
 from actors.scheduler.actor import scheduler_main
 from sim.api.auth.webhook_authorizer import WebhookAuthorizer
 from sim.api.kinds.core.component_status import Answer
@@ -31,6 +32,7 @@ from sim.app.parts.webhooks import WebhookPrograms
 from sim.app.pod_logs import AgentCalls, agent_listens
 from sim.client import Channel
 from sim.kernel import Context
+from sim.options.node.agent import NodeAgentOptions
 
 Main = Callable[[Context], Any]
 
@@ -45,6 +47,7 @@ class ControlPlane:
 
     def __init__(self, cluster: BuiltCluster) -> None:
         self._cluster = cluster
+        self._node_clients = NodeClients(cluster.scheme, cluster.names, cluster.connect)
         self.receivers = read_receivers(cluster.options)
         settings = cluster.options.api_server
         webhook = None
@@ -127,6 +130,16 @@ class ControlPlane:
             connect,
             cluster.scheduler_plugins,
         )
+
+    def node_clients(self, options: NodeAgentOptions) -> NodeClients:
+        """The clients of an agent: those of all, unless it has a server of its own, or none."""
+        cluster = self._cluster
+        if options.standalone:
+            return NodeClients(cluster.scheme, cluster.names, lambda _: [Nowhere()])
+        if options.server:
+            connect = partial(_channels_to, cluster.connect, options.server)
+            return NodeClients(cluster.scheme, cluster.names, connect)
+        return self._node_clients
 
     # --- what they reach --------------------------------------------------------------------------
 

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
+from typing import Any
+from urllib.parse import urlsplit
 
 from sim.dataclass import dataclass
 from sim.ident import TAINT_EFFECTS
@@ -38,6 +40,7 @@ from sim.options.base import (
     strings,
     within,
 )
+from sim.options.client_config import configured_server, host_of
 from sim.options.cloud import cloud_provider
 from sim.options.features.gates import enabled, feature_gates
 from sim.options.node.addresses import node_can_have, node_ips
@@ -57,6 +60,8 @@ EVICTION_SIGNALS = (
     "imagefs.inodesFree",
     "pid.available",
 )
+# The client configuration that leads to each API server of the agent's cluster.
+OWN_CLUSTER: Mapping[str, Any] = {"current-context": "cluster"}
 SHUTDOWN_GATES = ("GracefulNodeShutdown", "GracefulNodeShutdownBasedOnPodPriority")
 CRITICAL_PRIORITY = 2_000_000_000  # scheduling.SystemCriticalPriority
 
@@ -227,10 +232,40 @@ def _taints(value: object) -> tuple[Mapping[str, str], ...]:
     return tuple(taints)
 
 
+def _range(value: str) -> str | None:
+    """A range of addresses, or one of each family."""
+    try:
+        for text in value.split(",") if value else ():
+            ip_network(text, strict=False)
+    except ValueError:
+        return "wanted a range such as 10.0.0.0/24"
+    return None
+
+
+def _url(value: str) -> str | None:
+    """A server that a machine without names reaches."""
+    try:
+        url = urlsplit(value)
+        known = url.scheme == "http" and bool(ip_address(url.hostname or "")) and url.port != 0
+    except ValueError:
+        known = False
+    return None if known or not value else "wanted http://ADDRESS:PORT/PATH, with an IP address"
+
+
+def _headers(value: object) -> tuple[tuple[str, str], ...]:
+    """ "name:value,..." in the order in which they are sent."""
+    pairs = [text.partition(":") for text in strings(value)]
+    if not all(colon and name.strip() for name, colon, _ in pairs):
+        raise ValueError("headers such as name:value")
+    return tuple((name.strip(), text.strip()) for name, _, text in pairs)
+
+
 @dataclass(frozen=True, slots=True)
 class NodeAgentOptions:
     """The options of one node agent process."""
 
+    # Upstream's default is none: the agent is standalone.
+    client_config: Mapping[str, Any] = option("{short}config", document, OWN_CLUSTER)
     config: Mapping[str, object] = option("config", document, {})
 
     # --- the Node object ---
@@ -256,6 +291,15 @@ class NodeAgentOptions:
         "experimental-allocatable-ignore-eviction", boolean, False
     )
     node_status_max_images: int = option("node-status-max-images", integer, 50, check=at_least(-1))
+
+    pod_cidr: str = option("pod-cidr", string, "", check=_range)
+
+    # --- sources of pods ---
+    pod_manifest_path: str = option("pod-manifest-path", string, "/etc/manifests")
+    manifest_url: str = option("manifest-url", string, "", check=_url)
+    manifest_url_header: tuple[tuple[str, str], ...] = option("manifest-url-header", _headers, "")
+    http_check_frequency_us: int = option("http-check-frequency", duration, "20s", check=more_than(0))
+    runonce: bool = option("runonce", boolean, False)
 
     # --- heartbeats ---
     node_status_update_frequency_us: int = option(
@@ -348,6 +392,26 @@ class NodeAgentOptions:
             raise ValueError(
                 "cannot specify both shutdown-grace-period-by-pod-priority and shutdown-grace-period"
             )
+
+        self._check_client()
+
+    def _check_client(self) -> None:
+        try:
+            _ = self.server
+        except ValueError as problem:
+            raise ValueError(f"config: {problem}") from None
+
+    @property
+    def standalone(self) -> bool:
+        """True for an agent without API servers."""
+        return not self.client_config
+
+    @property
+    def server(self) -> str:
+        """The name of the only API server that is used; "" for all, or for none."""
+        if self.standalone or self.client_config == OWN_CLUSTER:
+            return ""
+        return host_of(configured_server(self.client_config))
 
     def _check_gates(self) -> None:
         """validation.go: refuses a period that no component would use."""

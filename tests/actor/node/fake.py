@@ -12,6 +12,7 @@ from actors.node.agent import NO_DRIVERS, node_agent_main
 from actors.node.node import Node
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import NodeSpec
+from sim.api.scheme.scheme import Scheme
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request, WatchEvent
 from sim.client.fast.lease_renewal import OnReply, Rhythm
@@ -288,6 +289,8 @@ class FakeClient:
 
 
 class FakeClients:
+    scheme = Scheme(NAMES_USED)
+
     def __init__(self, api: FakeApi) -> None:
         self.api = api
 
