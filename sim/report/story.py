@@ -32,6 +32,8 @@ AMOUNTS = tuple(name for fault in FAULTS for name in fault.amounts)
 UPHEAVALS = ("take-over", "lost-lease", "refused-lease")
 STEPS = ("step", "step-end")
 MEANWHILE_MAX = 4
+PROGRAMS = ("kill", "unhealthy", "unknown")  # decisions about programs of a pod
+PROGRAMS_MAX = 6  # lines about them
 DELETED, CREATED, REMOVED = "deleted", "created", "removed"
 
 
@@ -148,6 +150,22 @@ class Book:
         """Why an object waited: its longest obstacle since then that has ended, and what ended it."""
         return self._obstacle(*self.obstacles.longest(path_of(key), since_us))
 
+    def programs(self, key: str, shown: Iterable[int]) -> list[Line]:
+        """What is known of the programs of a pod, other than these records: why the last container
+        ended, and what the programs needed that is not simulated.
+        """
+        path, found = path_of(key), dict[object, Record]()
+        for record in self.records:
+            values = record.values
+            if record.kind == "change" and values["key"] == key and values["what"] == "ended":
+                found["ended"] = record
+            elif record.kind == "decision" and values["what"] in PROGRAMS and values["target"] == path:
+                new = values["what"] == "unknown"
+                found[values["why"]["message"] if new else values["what"]] = record
+        last = sorted(found.values(), key=lambda record: record.ident)[-PROGRAMS_MAX:]
+        known = set(shown)  # a change is part of its write
+        return [self._aside(each) for each in last if not known & {each.ident, _write_of(each)}]
+
     def _was_refused(self, link: Record) -> list[Line]:
         """That a write was refused before, and the step that ended the obstacle."""
         return self._obstacle(self.obstacles.before(link), link) if link.kind == "write" else []
@@ -205,6 +223,11 @@ class Book:
         if step is not None:  # its begin may be long before
             line = msgspec.structs.replace(line, text=f"end of {tell(step, self.changes(step))}")
         return msgspec.structs.replace(line, text=f"({line.text})", aside=True)
+
+
+def _write_of(record: Record) -> int:
+    """The write that a change is part of; 0 for another record."""
+    return record.cause if record.kind == "change" else 0
 
 
 def _without_repeats(chain: Sequence[Record]) -> list[tuple[Record, int]]:
@@ -576,8 +599,10 @@ def _decision(values: Values) -> str:
                 f"cannot pull image {why['image']} of {target}: {why['error']}; "
                 f"waits {short(why['wait_us'])} before it tries again"
             )
-        case "fails":
+        case "fails" | "unhealthy":
             return f"{why['reason']} of {target}: {why['message']}"
+        case "unknown":
+            return f"container {why['container']} of {target} needs what is not simulated: {why['message']}"
         case "kill":
             return f"kills {names(why['containers'])} of {target}: {why['message']}"
     facts = ", ".join(f"{name} {_value(value)}" for name, value in why.items())

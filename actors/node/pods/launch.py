@@ -37,6 +37,7 @@ from actors.node.sources.environment import expanded_words
 from actors.node.sources.host_files import hosts_file, kernel_name
 from actors.node.sources.pod_dns import resolver_file
 from sim.api.types import Obj
+from sim.kernel.causes import caused_by
 from sim.units import quantity_milli, quantity_value
 
 MESSAGE_PATH = "/dev/termination-log"
@@ -45,6 +46,7 @@ NOT_STARTED = (
     'unable to start container process: exec: "{program}": {why}: unknown'
 )
 START_ERROR_CODE = 128
+NOTES_MAX = 100  # of one container: a script could make up commands without end
 
 
 def programs_of(worker: PodWorker) -> PodPrograms:
@@ -69,6 +71,34 @@ def launch(
     except NoProcess:
         text = "failed to create task: fork: resource temporarily unavailable: unknown"
         container.end(agent.now_us, START_ERROR_CODE, "StartError", text)
+
+
+class Notes:
+    """What the interpreter cannot do for one container: each thing once in the log and the trace."""
+
+    def __init__(self, worker: PodWorker, container: Container) -> None:
+        self._worker = worker
+        self._container = container
+        self._noted: set[str] = set()
+
+    def unknown(self, text: str) -> None:
+        """Note what only the log can say."""
+        if self.missing(text):
+            kernel = self._worker.agent.ctx.kernel
+            running = programs_of(self._worker).held.get(self._container.ident)
+            if running is not None:
+                running.log.note(f"orrery: {text}", kernel.now_us)
+
+    def missing(self, text: str) -> bool:
+        """Note what the program has printed itself; False if it is noted already."""
+        if text in self._noted or len(self._noted) >= NOTES_MAX:
+            return False
+        self._noted.add(text)
+        meta, ctx = self._worker.pod["metadata"], self._worker.agent.ctx
+        with caused_by(ctx.kernel, ctx.kernel.cause):
+            target = f"pods/{meta.get('namespace', 'default')}/{meta['name']}"
+            ctx.decided("unknown", target, {"container": self._container.name, "message": text})
+        return True
 
 
 def launch_idle(worker: PodWorker, spec: Obj, container: Container, interpreter: Interpreter) -> None:
@@ -136,6 +166,8 @@ def _launch(
         },
         read_only=read_only,
     )  # fmt: skip
+    notes = Notes(worker, container)
+    surroundings.unknown, surroundings.missing = notes.unknown, notes.missing
     identity = identity_of(pod, spec)
     base = {"PATH": PATH, "HOSTNAME": hostname, "HOME": "/root" if identity.uid == 0 else "/"}
     whole = {**base, **({"TERM": "xterm"} if spec.get("tty") else {}), **variables}

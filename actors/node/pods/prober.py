@@ -180,6 +180,11 @@ class Probe:
         self._text = ""
 
     @property
+    def is_first(self) -> bool:
+        """True if the last result differs from the one before it."""
+        return self._streak == 1
+
+    @property
     def _period_us(self) -> int:
         return int(self.spec.get("periodSeconds") or 10) * SECOND
 

@@ -575,6 +575,10 @@ class Worker:
             return
         ip = self.runtime.ip if self.runtime is not None else ""
         text = f"{probe.kind} probe failed: {probe.output(container, self.spec_of(probe.container), ip)}"
+        if probe.is_first:  # what only a liveness probe finds is in the way of nothing
+            what = "unhealthy" if probe.kind == "Liveness" else "fails"
+            meta, why = self.pod["metadata"], {"reason": "Unhealthy", "message": text.strip()}
+            self.agent.ctx.decided(what, f"pods/{meta['namespace']}/{meta['name']}", why)
         self.agent.event(self.pod, "Warning", "Unhealthy", text, container=probe.container)
 
     def instance_found(self, probe: Probe) -> None:

@@ -39,7 +39,12 @@ class NotRunnable(Exception):
 
 def program(process: Process, words: tuple[str, ...]) -> Program:
     """What a command runs.  Raises NotRunnable."""
-    path = find(process, words[0])
+    try:
+        path = find(process, words[0])
+    except NotRunnable as reason:
+        if reason.code == NOT_FOUND:
+            process.container.missing(f"the program {words[0]} is not found")
+        raise
     return _program(process, path, INTERPRETERS_MAX)
 
 

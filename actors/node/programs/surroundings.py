@@ -56,6 +56,7 @@ class Surroundings:
     sysctls: name with dots -> value, of those that the pod sets
     read_only: True if the container's own file system can only be read
     unknown: takes a note of something that the interpreter cannot do, in a sentence without a dot
+    missing: the same of what a program prints itself, as one of a real image that lacks it would
     """
 
     name: str
@@ -72,6 +73,7 @@ class Surroundings:
     sysctls: Mapping[str, str] = field(default_factory=dict)
     read_only: bool = False
     unknown: Callable[[str], None] = _unnoticed
+    missing: Callable[[str], None] = _unnoticed
 
     def wall_us(self, now_us: int) -> Wall:
         """The reading of the node's clock at an instant of virtual time."""

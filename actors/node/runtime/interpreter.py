@@ -79,6 +79,18 @@ class Interpreter:
             for words in lines
         )
 
+    def lacks(self, words: Sequence[str]) -> list[str]:
+        """What a command line needs that is not known here, as sentences without a dot."""
+        from actors.node.programs.shell.survey import programs_in
+
+        name, line = program_of(words), script_of(words)
+        if line is None:
+            known = not words or name in self.programs or _is_plain(words)
+            return [] if known else [f"the program {name} is not known"]
+        names, problem = programs_in(line, bash=name == "bash")
+        lacking = [f"the program {one} is not known" for one in names if one not in self.programs]
+        return [*lacking, *([f"the shell: {problem}"] if problem else [])]
+
     def tree(
         self, image: str, mounts: Iterable[Mount], wall_us: Callable[[], int], *, name: str, read_only: bool
     ) -> Tree:

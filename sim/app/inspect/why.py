@@ -83,6 +83,7 @@ def find_story(
     lines = book.story(record)
     if not event and not what and record.values.get("key"):
         key = record.values["key"]
+        lines += book.programs(key, [line.ident for line in lines])
         lines += [line for line in book.waits(key) if line.ident > record.ident]
         later = [each for each in _refusals(book, shown(key)) if each.ident > record.ident]
         lines += [book.line(each, record) for each in later[-1:]]

@@ -31,7 +31,8 @@ FACTS_MAX = 16_384  # equal sets of facts kept for sharing
 WORKLOADS = ("deployments", "replicasets", "statefulsets", "replicationcontrollers")
 NOTHING: Obj = {}
 
-POD = ("node", "phase", "ready", "reason", "waiting", "restarts", "deleting", "claims")
+POD = ("node", "phase", "ready", "reason", "waiting", "ended", "restarts", "deleting", "claims")
+SIGNALLED, SIGNALLED_MAX = 128, 128 + 64  # a signal's number and 128 is the exit code
 NODE = ("ready", "taints", "pressures", "unschedulable", "deleting")
 LEASE = ("holder",)
 WORKLOAD = ("replicas", "deleting")
@@ -41,7 +42,7 @@ CLAIM = ("phase",)
 def pod_facts(pod: Obj) -> Facts:
     """The facts of a pod, in the order of their names."""
     status = pod.get("status") or NOTHING
-    waiting, restarts, ready = None, 0, None
+    waiting, ended, restarts, ready = None, None, 0, None
     for condition in status.get("conditions") or ():
         if condition["type"] == "Ready":
             ready = condition["status"] or None
@@ -51,6 +52,11 @@ def pod_facts(pod: Obj) -> Facts:
         held = (container.get("state") or NOTHING).get("waiting")
         if held is not None and waiting is None:
             waiting = held.get("reason")
+        state = (container.get("state") or NOTHING).get("terminated")
+        if state is not None or (
+            restarts and (state := (container.get("lastState") or NOTHING).get("terminated"))
+        ):
+            ended = (*(ended or ()), _end(container["name"], state))
     spec, claims = pod["spec"], None
     for volume in spec.get("volumes") or ():
         if "persistentVolumeClaim" in volume:
@@ -63,11 +69,19 @@ def pod_facts(pod: Obj) -> Facts:
         ready,
         status.get("reason"),
         waiting,
+        ended,
         restarts or None,
         # Only whether it is set: its time moves when the grace period is shortened.
         "deletionTimestamp" in pod["metadata"] or None,
         claims,
     )
+
+
+def _end(name: str, state: Obj) -> str:
+    """How a container has ended."""
+    code = state.get("exitCode", 0)
+    signal = f", signal {code - SIGNALLED}" if SIGNALLED < code <= SIGNALLED_MAX else ""
+    return f"{name} with exit code {code}{signal} ({state.get('reason', '')})"
 
 
 def node_facts(node: Obj) -> Facts:

@@ -34,7 +34,7 @@ Shape = tuple[
 # Reasons of events that say why an object has to wait: they are decisions of the trace too.
 OBSTACLES = frozenset((
     "ClaimLost", "ClaimMisbound", "ExternalProvisioning", "FailedAttachVolume", "FailedBinding", "FailedCreatePodSandBox",
-    "FailedMapVolume", "FailedMount", "NetworkNotReady", "ProvisioningFailed", "VolumeMismatch",
+    "FailedMapVolume", "FailedMount", "FailedPostStartHook", "FailedPreStopHook", "NetworkNotReady", "ProvisioningFailed", "VolumeMismatch",
 ))  # fmt: skip
 PATHS = {"Pod": "pods", "PersistentVolumeClaim": "persistentvolumeclaims"}
 DEFAULT_NAMESPACE = "default"  # metav1.NamespaceDefault: events of cluster-scoped objects

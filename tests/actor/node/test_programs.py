@@ -518,3 +518,15 @@ async def test_a_probe_connects_to_what_the_containers_program_listens_on(
         assert api.ready("web") is ready
         wanted = f"Readiness probe failed: {text.format(ip=pod.ip)}"
         assert {shown for _, shown in api.events("Unhealthy")} == {wanted}
+
+
+async def test_what_is_not_simulated_is_in_the_log_once() -> None:
+    async with one_node() as (kernel, api, node):
+        script = "for i in 1 2 3; do bash -c 'select x in a; do :; done'; done; echo end; nope"
+        container = {"name": "c", "image": "debian", "command": ["bash", "-c", script]}
+        api.bind("web", {"containers": [container], "restartPolicy": "Never"})
+        await kernel.run_until(30 * SECOND)
+        lines = log_of(node).splitlines()
+        assert lines.count("orrery: the shell: select is not understood") == 1
+        assert lines[-1] == "bash: line 1: nope: command not found"
+        assert state(api)["terminated"]["exitCode"] == 127

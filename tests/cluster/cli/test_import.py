@@ -87,3 +87,33 @@ def test_foreign_file_is_named_with_the_import_that_takes_it(
     assert main([command, "chaos.yaml"]) == 2
     told = capsys.readouterr().err
     assert "is a PodChaos of Chaos Mesh" in told and "orrery import chaos-mesh " in told
+
+
+PROGRAMS = """
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  containers:
+  - name: c
+    image: busybox
+    command: [sh, -c, "f() { ls; }; f; x=$(jq . /x | foo); if true; then exec bar; fi"]
+    livenessProbe: {exec: {command: [pg_good]}}
+  - {name: d, image: debian, command: [bash, -c, "coproc cat"]}
+  - {name: e, image: mine}
+  - {name: f, image: busybox, command: [sh, -c, "for i in 1 2; do echo $i; done; sleep 5"]}
+"""
+
+
+def test_check_lists_programs_that_are_not_known(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "pods.yaml").write_text(PROGRAMS)
+    assert main(["import", "kubectl-dump", "pods.yaml", "--check"]) == 1
+    assert sorted(capsys.readouterr().out.splitlines()[1:]) == [
+        *(
+            f"- the program {name} is not known: container c of Pod a"
+            for name in ("bar", "foo", "jq", "pg_good")
+        ),
+        "- the shell: coproc is not understood: container d of Pod a",
+    ]
+    assert not (folder / "scenario.yaml").exists()
+    assert main(["import", "kubectl-dump", "cluster.yaml", "--check"]) == 0

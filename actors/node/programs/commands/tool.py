@@ -143,6 +143,7 @@ class Tool:
         name, equals, value = word.partition("=")
         names = [one for one in longs if one == name] or [one for one in longs if one.startswith(name)]
         if not names:
+            self.process.container.missing(f"{self.name} has no option --{name}")
             raise Usage(f"unrecognized option '--{name}'", code)
         letter = longs[names[0]]
         if _has_value(letter, spec) and not equals:
@@ -154,6 +155,7 @@ class Tool:
     def _letters(self, letters: str, spec: str, found: Options, words: list[str], code: int) -> None:
         for at, letter in enumerate(letters):
             if letter not in spec or letter in ":+":
+                self.process.container.missing(f"{self.name} has no option -{letter}")
                 raise Usage(f"invalid option -- '{letter}'", code)
             if _has_value(letter, spec):
                 value = letters[at + 1 :]

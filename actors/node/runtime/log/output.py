@@ -71,6 +71,11 @@ class ContainerLog:
         """The kept lines from a number on, for a reader that follows the log."""
         return islice(self.lines, max(0, number - self.first), None)
 
+    def note(self, text: str, now_us: int) -> None:
+        """Write a line of its own to stderr."""
+        self._add_line("stderr", text.encode("utf-8", "surrogateescape") + b"\n", now_us)
+        self.written.set()
+
     def take(self, stream: str, data: bytes, now_us: int) -> None:
         """Write bytes to a stream."""
         *whole, rest = (self._rests.pop(stream, b"") + data).split(b"\n")

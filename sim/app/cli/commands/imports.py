@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sim.app.cli.commands.arguments import EXIT_OK
+from sim.app.cli.commands.arguments import EXIT_FAILED, EXIT_OK
 from sim.app.process.printed import visible
 from sim.errors import InputError
 from sim.patterns import pattern
@@ -41,6 +41,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", default=Path("scenario.yaml"))
     parser.add_argument("--force", action="store_true")
+    parser.add_argument("--check", action="store_true")
     parser.set_defaults(call=_import)
 
 
@@ -51,6 +52,8 @@ def _import(arguments: argparse.Namespace) -> int:
     from sim.files import write_text
 
     output: Path = arguments.output
+    if arguments.check:
+        return _check(arguments)
     if output.exists() and not arguments.force:
         raise InputError("exists already and is kept", str(output), "choose another name, or add --force")
     check_outputs(output, inputs=arguments.files)
@@ -64,6 +67,19 @@ def _import(arguments: argparse.Namespace) -> int:
     counts = f"{nodes} nodes, {len(found.objects)} objects, {len(found.steps)} steps"
     print(visible(f"wrote {output} ({counts}); now: orrery run {output}"))
     return EXIT_OK
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    """List what an import would leave out, and what the programs of its pods cannot do."""
+    from sim.app.imports.documents import documents_in
+    from sim.app.imports.understood import not_understood
+
+    shown = ", ".join(str(file) for file in arguments.files)
+    found = _importer(arguments.format)(documents_in(arguments.files), shown)
+    lacking = not_understood(found.objects)
+    for note in (*found.notes, *lacking):
+        print(visible(f"- {note}"))
+    return EXIT_FAILED if lacking else EXIT_OK
 
 
 def scenario_name(text: str) -> str:
