@@ -83,14 +83,17 @@ class Notes:
 
     def unknown(self, text: str) -> None:
         """Note what only the log can say."""
-        if self.missing(text):
+        if self._is_new(text):
             kernel = self._worker.agent.ctx.kernel
             running = programs_of(self._worker).held.get(self._container.ident)
             if running is not None:
                 running.log.note(f"orrery: {text}", kernel.now_us)
 
-    def missing(self, text: str) -> bool:
-        """Note what the program has printed itself; False if it is noted already."""
+    def missing(self, text: str) -> None:
+        """Note what the program has printed itself."""
+        self._is_new(text)
+
+    def _is_new(self, text: str) -> bool:
         if text in self._noted or len(self._noted) >= NOTES_MAX:
             return False
         self._noted.add(text)

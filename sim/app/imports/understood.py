@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from actors.node.runtime.interpreter import interpreter
 from actors.node.runtime.programs import words_of
+from sim.api.types import Obj
 
 _KINDS = ("initContainers", "containers", "ephemeralContainers")
 _CALLS = (
@@ -15,7 +15,7 @@ _CALLS = (
 )  # fmt: skip
 
 
-def not_understood(objects: Sequence[Mapping[str, Any]]) -> list[str]:
+def not_understood(objects: Sequence[Obj]) -> list[str]:
     """Sentences about programs that are not known, each with the containers that need them."""
     found: dict[str, list[str]] = {}
     for obj in objects:
@@ -26,7 +26,7 @@ def not_understood(objects: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"{text}: {', '.join(places)}" for text, places in found.items()]
 
 
-def _containers(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _containers(spec: Obj) -> Iterator[Obj]:
     """The containers of a pod, or of the template in a workload."""
     if isinstance(spec.get("containers"), list):
         for kind in _KINDS:
@@ -38,7 +38,7 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from _containers(inner.get("spec") or {})
 
 
-def _problems(container: Mapping[str, Any]) -> Iterator[str]:
+def _problems(container: Obj) -> Iterator[str]:
     known = interpreter()
     if known is None:
         return
