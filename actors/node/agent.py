@@ -90,11 +90,23 @@ def node_agent_main(
     options: NodeAgentOptions,
     names: Names,
     drivers: StorageDrivers = NO_DRIVERS,
+    bootstrap: NodeClients | None = None,
 ) -> Callable[[Context], None]:
-    """The agent's `main`, which the supervisor runs under the node's name."""
+    """The agent's `main`, which the supervisor runs under the node's name.
+
+    bootstrap: the clients with which it requests its first certificate
+    """
 
     def main(ctx: Context) -> None:
-        NodeAgent(ctx, machine, clients, options, names, drivers).start()
+        def start() -> None:
+            NodeAgent(ctx, machine, clients, options, names, drivers).start()
+
+        if bootstrap is None:
+            start()
+            return
+        from actors.node.certificates.manager import CertificateManager  # for few agents
+
+        CertificateManager(ctx, machine, (clients, bootstrap), options, names).start(start)
 
     return main
 

@@ -40,7 +40,7 @@ from sim.api.auth.users import user_named
 from sim.api.crd.served import Latest
 from sim.api.scheme.scheme import Scheme
 from sim.api.store import Change, Item
-from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo, Verb
+from sim.api.types import BAD_REQUEST, Endpoint, Reply, Request, UserInfo, Verb
 from sim.api.verbs.call import Identities
 from sim.app.audit.outputs import AuditOutputs
 from sim.app.audit.posting import Posting
@@ -95,6 +95,7 @@ if TYPE_CHECKING:
 # The node agent restarts a controller manager or scheduler that exits after about a second of
 # back-off and start-up; a real component is healthy some seconds after its start.
 RESTART_US = 2 * SECOND
+AGENT_RESTART_US = 10 * SECOND  # kubeadm's unit of systemd: RestartSec
 
 
 class Cluster:
@@ -314,9 +315,10 @@ class Cluster:
         options = self.options.nodes.get(plan.name)
         if options is None:  # added later than the plan
             options = self.options.nodes[plan.name] = node_agent_options(plan, self.names)
-        clients = self._plane.node_clients(options)
-        main = node_agent_main(machine, clients, options, self.names, self.storage_drivers)
-        actor = self.supervisor.add(plan.name, main, start=False)
+        clients = self._plane.node_clients(options, machine)
+        main = node_agent_main(machine, clients[0], options, self.names, self.storage_drivers, clients[1])
+        again_us = None if options.runonce else AGENT_RESTART_US
+        actor = self.supervisor.add(plan.name, main, start=False, restart_us=again_us)
         node = self.nodes[plan.name] = Node(self.kernel, machine, actor)
         self.machine_watch.add(plan.name, node)
         self._boots.add(actor, node.start_agent)
@@ -426,16 +428,18 @@ class Cluster:
         """Judges what users may do."""
         return self._plane.authorization
 
-    def connect(self, ctx: Context) -> list[Channel]:
+    def connect(self, ctx: Context, doors: Mapping[str, Endpoint] | None = None) -> list[Channel]:
         """Channels from an actor to every API server.
 
         The first is the server on the actor's own host, or one that its name chooses.
+
+        doors: the servers as the actor reaches them
         """
         servers = list(self.api_servers)
         tail = ctx.name.rsplit("-", 1)[-1]
         start = int(tail) % len(servers) if tail.isdigit() else 0
         order = servers[start:] + servers[:start]
-        return [Channel(ctx, ctx.name, self.api_servers, target) for target in order]
+        return [Channel(ctx, ctx.name, doors or self.api_servers, target) for target in order]
 
     def _admin_client(self, ctx: Context) -> Client:
         return Client(ctx, self.scheme, self.connect(ctx), self.admin_user, qps=0, burst=0, agent="orrery")

@@ -1,9 +1,10 @@
 """The API server that a client configuration names.
 
-Turns the content of a configuration into the address of a server, and that into its host.
+Turns the content of a configuration into the address of a server, and that into its host, or into
+the token of its user.
 
 Mirrors  client-go tools/clientcmd (current-context).
-Differs  of a configuration only the server's address is read.
+Differs  of a configuration only the server's address and a token are read.
 """
 
 from __future__ import annotations
@@ -28,6 +29,15 @@ def configured_server(given: Mapping[str, Any]) -> str:
     if not isinstance(server, str) or not server:
         raise ValueError("the cluster of the current context has no server")
     return server
+
+
+def configured_token(given: Mapping[str, Any]) -> str:
+    """The token of the current context's user.  Raises ValueError."""
+    current = _named(given, "contexts", "context", given.get("current-context"))
+    token = _named(given, "users", "user", current.get("user")).get("token")
+    if not isinstance(token, str) or not token:
+        raise ValueError("the user of the current context has no token")
+    return token
 
 
 def _named(given: Mapping[str, Any], listed: str, field: str, name: object) -> Mapping[str, Any]:

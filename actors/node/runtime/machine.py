@@ -19,6 +19,7 @@ from sys import intern
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from actors.node.credentials import Certificates
 from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.log.files import LogFiles
 from actors.node.runtime.mounts import Device
@@ -112,6 +113,7 @@ class Machine:
     logs: the files of the logs that grow, or did
     outputs: the logs of containers that run programs
     programs: pod uid -> the processes of its containers, of pods with programs only
+    certificates: those of its agent
     rotation_us: when the next rotation of logs may shrink them
     errors: what its runtime reports
     runtime_delay_us: how much longer the runtime's answers take (a slow disk); None: it gives none
@@ -140,6 +142,7 @@ class Machine:
         self.logs: Mapping[tuple[str, str, int], LogFiles] = _NONE
         self.outputs: Mapping[tuple[str, str, int], ContainerLog] = _NONE
         self.programs: Mapping[str, PodPrograms] = _NONE
+        self.certificates = Certificates()
         self.rotation_us = -1
         self.errors = RuntimeErrors()
         self.runtime_delay_us: int | None = 0

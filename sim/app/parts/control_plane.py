@@ -16,6 +16,7 @@ from actors.apiserver.surroundings import Surroundings
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.metrics_api import Metrics, NoMetrics
 from actors.node.clients import NodeClients, Nowhere
+from actors.node.runtime.machine import Machine
 from actors.scheduler.actor import scheduler_main
 from sim.api.auth.webhook_authorizer import WebhookAuthorizer
 from sim.api.kinds.core.component_status import Answer
@@ -23,6 +24,7 @@ from sim.api.types import Obj, UserInfo
 from sim.app.metrics import MetricsServer
 from sim.app.options import read_receivers
 from sim.app.parts import metrics_apis
+from sim.app.parts.agent_access import Doors, Identity, agent_identities
 from sim.app.parts.api_services import ApiPrograms
 from sim.app.parts.metrics_apis import DelegatedMetrics, MetricsApis
 from sim.app.parts.overview import probed
@@ -131,15 +133,29 @@ class ControlPlane:
             cluster.scheduler_plugins,
         )
 
-    def node_clients(self, options: NodeAgentOptions) -> NodeClients:
-        """The clients of an agent: those of all, unless it has a server of its own, or none."""
+    def node_clients(
+        self, options: NodeAgentOptions, machine: Machine
+    ) -> tuple[NodeClients, NodeClients | None]:
+        """The clients of an agent, and of its bootstrap configuration, if it has certificates.
+
+        The clients of all, unless it has a server of its own, or none.
+        """
         cluster = self._cluster
         if options.standalone:
-            return NodeClients(cluster.scheme, cluster.names, lambda _: [Nowhere()])
-        if options.server:
-            connect = partial(_channels_to, cluster.connect, options.server)
-            return NodeClients(cluster.scheme, cluster.names, connect)
-        return self._node_clients
+            return NodeClients(cluster.scheme, cluster.names, lambda _: [Nowhere()]), None
+        identities: list[Identity] = []
+        if options.keeps_certificates:
+            identities += agent_identities(cluster, options, machine)
+        elif not options.server:
+            return self._node_clients, None
+        doors: list[Doors | None] = [Doors(cluster.api_servers, each) for each in identities]
+        clients = []
+        for each in doors or [None]:
+            connect = partial(cluster.connect, doors=each)
+            if options.server:
+                connect = partial(_channels_to, connect, options.server)
+            clients.append(NodeClients(cluster.scheme, cluster.names, connect))
+        return clients[0], clients[1] if identities else None
 
     # --- what they reach --------------------------------------------------------------------------
 

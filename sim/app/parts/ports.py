@@ -13,7 +13,7 @@ from actors.storage import Storage
 from actors.users import Admin
 from sim.api.scheme.scheme import Scheme
 from sim.api.store import Change
-from sim.api.types import UserInfo
+from sim.api.types import Endpoint, UserInfo
 from sim.api.verbs.call import Identities
 from sim.app.audit.outputs import AuditOutputs
 from sim.app.cloud import SimulatedCloud
@@ -51,7 +51,7 @@ class BuiltCluster(Target, Protocol):
     scheduler_plugins: tuple[SchedulerPlugin, ...]
     audit: AuditOutputs | None
 
-    def connect(self, ctx: Context) -> list[Channel]:
+    def connect(self, ctx: Context, doors: Mapping[str, Endpoint] | None = None) -> list[Channel]:
         """Channels from an actor to every API server."""
         ...
 

@@ -40,7 +40,7 @@ from sim.options.base import (
     strings,
     within,
 )
-from sim.options.client_config import configured_server, host_of
+from sim.options.client_config import configured_server, configured_token, host_of
 from sim.options.cloud import cloud_provider
 from sim.options.features.gates import enabled, feature_gates
 from sim.options.node.addresses import node_can_have, node_ips
@@ -60,6 +60,7 @@ EVICTION_SIGNALS = (
     "imagefs.inodesFree",
     "pid.available",
 )
+SERVER_ROTATION = "RotateKubeletServerCertificate"
 # The client configuration that leads to each API server of the agent's cluster.
 OWN_CLUSTER: Mapping[str, Any] = {"current-context": "cluster"}
 SHUTDOWN_GATES = ("GracefulNodeShutdown", "GracefulNodeShutdownBasedOnPodPriority")
@@ -266,6 +267,9 @@ class NodeAgentOptions:
 
     # Upstream's default is none: the agent is standalone.
     client_config: Mapping[str, Any] = option("{short}config", document, OWN_CLUSTER)
+    bootstrap_config: Mapping[str, Any] = option("bootstrap-{short}config", document, {})
+    rotate_certificates: bool = option("rotate-certificates", boolean, False)
+    rotate_server_certificates: bool = option("rotate-server-certificates", boolean, False)
     config: Mapping[str, object] = option("config", document, {})
 
     # --- the Node object ---
@@ -398,6 +402,8 @@ class NodeAgentOptions:
     def _check_client(self) -> None:
         try:
             _ = self.server
+            if self.bootstrap_config:
+                configured_token(self.bootstrap_config)
         except ValueError as problem:
             raise ValueError(f"config: {problem}") from None
 
@@ -407,6 +413,12 @@ class NodeAgentOptions:
         return not self.client_config
 
     @property
+    def keeps_certificates(self) -> bool:
+        """True if API servers know the agent by a certificate that is simulated."""
+        asked = self.bootstrap_config or self.rotate_certificates or self.rotate_server_certificates
+        return bool(asked) and not self.standalone
+
+    @property
     def server(self) -> str:
         """The name of the only API server that is used; "" for all, or for none."""
         if self.standalone or self.client_config == OWN_CLUSTER:
@@ -414,7 +426,9 @@ class NodeAgentOptions:
         return host_of(configured_server(self.client_config))
 
     def _check_gates(self) -> None:
-        """validation.go: refuses a period that no component would use."""
+        """validation.go: refuses what needs a gate that is off."""
+        if self.rotate_server_certificates and not enabled(self.feature_gates, SERVER_ROTATION):
+            raise ValueError(f"rotate-server-certificates true requires feature gate {SERVER_ROTATION}")
         periods, by_priority = (enabled(self.feature_gates, gate) for gate in SHUTDOWN_GATES)
         if not periods and (self.shutdown_grace_period_us or self.shutdown_grace_period_critical_pods_us):
             raise ValueError(
