@@ -102,7 +102,6 @@ class ChannelEnd(End):
     """
 
     __slots__ = ("_channel", "_closed", "_peer")
-    terminal = False
 
     def __init__(self, peer: Peer, channel: int, closed: Callable[[], None]) -> None:
         super().__init__(writable=peer.room)
