@@ -53,7 +53,7 @@ from actors.node.runtime.containers import PodRuntime
 from actors.node.runtime.image_store.gc import ImageGC
 from actors.node.runtime.image_store.images import Images
 from actors.node.runtime.log_rotation import LogRotation
-from actors.node.runtime.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine
+from actors.node.runtime.machine import BAD_NETWORK, BAD_RUNTIME, NO_STARTS, SLOW_RUNTIME, Machine
 from actors.node.runtime.ports import NodePod
 from actors.node.sources.api_source import Source
 from actors.node.sources.manifest_url import ManifestUrl
@@ -114,8 +114,10 @@ def node_agent_main(
 class NodeAgent:
     """One incarnation of a node's agent.
 
+    began_us: when it started
     used: what the admitted pods use of the node
     sessions: the open streams of clients (`actors.node.server`); None before the first
+    server: what answers requests to its ports; None before the first
 
     Size: an incarnation is a list of some thirty parts, as upstream's Kubelet, which it makes and
     which know each other through the protocols of `runtime.ports`.  Each part holds its own state;
@@ -123,10 +125,10 @@ class NodeAgent:
     """
 
     __slots__ = (
-        "_began_us", "_nodes", "_pods", "_pods_listed", "_pods_started", "_recorder", "_reference", "_scheme", "_tick_phase_us",
-        "api", "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ips", "housekeeping", "image_gc", "images",
+        "_nodes", "_pods", "_pods_listed", "_pods_started", "_recorder", "_reference", "_scheme", "_tick_phase_us",
+        "api", "began_us", "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ips", "housekeeping", "image_gc", "images",
         "kills", "leases", "log_rotation", "loop", "machine", "manifests", "mirrors", "names", "node_loop", "options",
-        "preemption", "references", "restarts", "runtime", "sessions", "shutdown", "spec", "statuses",
+        "preemption", "references", "restarts", "runtime", "server", "sessions", "shutdown", "spec", "statuses",
         "used", "volumes", "workers",
     )  # fmt: skip
 
@@ -156,7 +158,7 @@ class NodeAgent:
         self._scheme = clients.scheme
         self.host_ips = host_addresses(machine, options)
         self.dice = Dice(ctx.stream("agent").getrandbits(64))
-        self._began_us = ctx.kernel.now_us
+        self.began_us = ctx.kernel.now_us
         self._tick_phase_us = self.dice.below(TICK_US)
         self.workers: dict[str, Worker] = {}
         self.used = Used()
@@ -176,6 +178,7 @@ class NodeAgent:
         self._pods_listed = False
         self._pods_started = False
         self.sessions: object = None
+        self.server: object = None
         self._reference = (
             NO_REFERENCE  # the pod and container of the last event, which often is that of the next
         )
@@ -195,6 +198,7 @@ class NodeAgent:
         machine = self.machine
         machine.agent = self
         machine.changed = self._machine_changed
+        machine.starts = NO_STARTS
         self.ctx.on_stop(machine.forget_agent)
         self.ctx.on_resume(self.node_loop.resumed)
         self.node_event("Starting")
@@ -240,7 +244,7 @@ class NodeAgent:
 
     def tick_after(self, at_us: int) -> int:
         """The first tick of the sync loop strictly after an instant."""
-        return at_us + TICK_US - (at_us - self._began_us - self._tick_phase_us) % TICK_US
+        return at_us + TICK_US - (at_us - self.began_us - self._tick_phase_us) % TICK_US
 
     def resync_after(self, base_us: int) -> int:
         """The tick at which a pod is synced again after `base_us` and a random share of it."""
@@ -253,7 +257,7 @@ class NodeAgent:
         A restarted agent spreads the first probes of the pods that it finds running.
         """
         period_us = period_s * SECOND
-        return self.dice.below(period_us) if self.now_us - self._began_us < period_us else 0
+        return self.dice.below(period_us) if self.now_us - self.began_us < period_us else 0
 
     @property
     def sources_ready(self) -> bool:
@@ -347,7 +351,7 @@ class NodeAgent:
         if not self._pods_started:
             self._pods_started = True
             # The source of pods polls each second whether the node's own list is there.
-            wait_us = SYNCED_POLL_US - (self.now_us - self._began_us) % SYNCED_POLL_US
+            wait_us = SYNCED_POLL_US - (self.now_us - self.began_us) % SYNCED_POLL_US
             self.ctx.call_later_us(wait_us, lambda _: self._pods.start())
 
     def _node_event(self, type_: str, node: Item) -> None:

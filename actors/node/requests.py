@@ -95,6 +95,12 @@ class Api:
         """Read an object that a pod refers to."""
         self._send(on_reply, "get", resource, namespace=namespace, name=name)
 
+    # --- reviews ----------------------------------------------------------------------------------
+
+    def review(self, resource: str, group: str, body: Obj, on_reply: OnReply) -> None:
+        """Create a review of a token or of access."""
+        self._send(on_reply, "create", resource, group=group, body=body)
+
     # --- nodes ------------------------------------------------------------------------------------
 
     def create_node(self, node: Obj, on_reply: OnReply) -> None:

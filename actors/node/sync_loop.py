@@ -63,6 +63,11 @@ class SyncLoop:
         """True while the loop handles nothing."""
         return self._since_us >= 0
 
+    @property
+    def asleep_since_us(self) -> int | None:
+        """Since when the loop handles nothing; None while it does."""
+        return self._since_us if self.asleep else None
+
     def stalled(self) -> bool:
         """True while no worker may begin anything, also because the runtime does not answer."""
         return self.asleep or self._agent.runtime.silent

@@ -48,11 +48,10 @@ class LogOptions:
 class StreamRequest:
     """What an API server asks of an agent.
 
-    kind: "exec", "attach", "portforward" or "log"; "proxy" for a connection to a program
+    kind: "exec", "attach", "portforward" or "log"
     stdin, stdout, stderr: the channels that the client wants; tty: one terminal for all
     ports: that the query names, for ports
     log: for a log
-    backend: the address and port of a program; encrypted: True for TLS
     """
 
     kind: str
@@ -66,8 +65,6 @@ class StreamRequest:
     tty: bool = False
     ports: tuple[int, ...] = ()
     log: LogOptions | None = None
-    backend: tuple[str, int] = ("", 0)
-    encrypted: bool = False
 
 
 class Stream(Protocol):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors.node.node import Node
 from sim.api import status
@@ -23,6 +23,9 @@ from sim.api.types import Reply
 from sim.kernel import Context
 from sim.kernel.connection import LOST_US, Connection
 from sim.units import SECOND
+
+if TYPE_CHECKING:
+    from actors.node.server.exchange import AgentRequest, AgentResponse
 
 DIAL_US = 30 * SECOND  # pkg/kubelet/client/kubelet_client.go: MakeTransport, the dialer's default
 
@@ -39,11 +42,14 @@ class AgentStream:
         left: Callable[[AgentStream], None],
         *,
         upgrades: bool,
+        sent: AgentRequest | None = None,
     ) -> None:
         """ctx: of the API server; address: of the agent; left: called at the end; upgrades: how
         failures are worded
+
+        sent: what the agent checks access by; None if it has done that
         """
-        self._left = left
+        self._left, self._request = left, sent
         self._kernel, self._node, self.request = ctx.kernel, node, request
         self._address, self._upgrades = address, upgrades
         self._opened: Callable[[Reply], None] | None = None
@@ -165,14 +171,9 @@ class AgentStream:
             self._link.down.send(("none", 0))
 
     def _do(self, message: Any) -> None:
-        from actors.node.server.sessions import sessions_of
-
         what, value = message
         if what == "open":
-            sessions = sessions_of(self._node.machine.agent)
-            begun = sessions.begin(self.request, self._link.down.send, self._reset)
-            if begun is not None:
-                self._agent_side = sessions, *begun
+            self._check()
             return
         if self._agent_side is None:
             return
@@ -186,6 +187,32 @@ class AgentStream:
             peer.acknowledge(len(value))
         else:
             session.put(what, value)
+
+    def _check(self) -> None:
+        """The agent lets the API server in, or does not."""
+        agent = self._node.machine.agent
+        if self._request is None or agent.options.lets_all_in:
+            self._begin(agent)
+            return
+        from actors.node.server.server import server_of
+
+        def checked(refusal: AgentResponse | None) -> None:
+            if refusal is None:
+                self._begin(agent)
+            elif not self._link.closed:
+                self._link.down.send(("refused", (refusal.code, refusal.body.decode())))
+
+        server_of(agent).access.check(self._request, checked)
+
+    def _begin(self, agent: Any) -> None:
+        from actors.node.server.sessions import sessions_of
+
+        if self._link.closed:
+            return
+        sessions = sessions_of(agent)
+        begun = sessions.begin(self.request, self._link.down.send, self._reset)
+        if begun is not None:
+            self._agent_side = sessions, *begun
 
     def _leave(self) -> None:
         side, self._agent_side = self._agent_side, None

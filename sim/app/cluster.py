@@ -46,7 +46,7 @@ from sim.app.audit.outputs import AuditOutputs
 from sim.app.audit.posting import Posting
 from sim.app.cloud import SimulatedCloud
 from sim.app.established import Established
-from sim.app.metrics import StatedMetrics
+from sim.app.metrics import StatedMetrics, pods_sharing
 from sim.app.options import check_options, node_agent_options
 from sim.app.parts.adoption import Adoption
 from sim.app.parts.api_services import ApiHandle, ApiPrograms, ServeApi
@@ -311,6 +311,7 @@ class Cluster:
         """Add a node: its machine, and its agent, which registers it."""
         machine = Machine(self.node_spec(plan))
         machine.disks = self.disks
+        machine.sharing = partial(pods_sharing, self.storage.store, self.scheme)
         machine.fabric = self.pod_network.fabric
         options = self.options.nodes.get(plan.name)
         if options is None:  # added later than the plan

@@ -18,11 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from actors.controllers.shared.metrics_api import Metric, Sample, Value, none_returned, not_fetched
 from actors.node.node import Node
 from actors.node.runtime.containers import Container
 from actors.node.runtime.forecast import memory_of
+from actors.node.runtime.machine import Machine
 from sim.api.objects import is_ready
 from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
@@ -30,6 +32,10 @@ from sim.dataclass import dataclass
 from sim.faults.surroundings.metric import TellMetric, group_kind
 from sim.kernel import Kernel
 from sim.units import SECOND, quantity_milli
+
+if TYPE_CHECKING:
+    from actors.node.server.pages.figures import Figures
+    from actors.storage import MemoryStore
 
 WINDOW_US = 15 * SECOND  # metrics-server: --metric-resolution
 
@@ -47,6 +53,28 @@ class _Stated:
         one = self.series
         chosen = None if one.selector is None else tuple(sorted(one.selector.items()))
         return one.name, one.namespace, one.kind, one.about, tuple(sorted(one.labels.items())), chosen
+
+
+def pods_sharing(store: MemoryStore, scheme: Scheme, pod: Obj) -> int:
+    """The number of ready pods that share a load with a ready pod: those of its controller.
+
+    0: the pod takes no load
+    """
+    if not is_ready(pod):
+        return 0
+    owner = _owner(pod)
+    if not owner:
+        return 1
+    items = store.bucket(scheme.resource("pods").prefix).items
+    namespace = pod["metadata"]["namespace"]
+    others = (item.obj for item in items.values() if item.obj["metadata"]["namespace"] == namespace)
+    return max(1, sum(is_ready(other) and _owner(other) == owner for other in others))
+
+
+def _owner(pod: Obj) -> str:
+    """The uid of the controller of a pod, "" if it has none."""
+    references = pod["metadata"].get("ownerReferences") or ()
+    return next((each["uid"] for each in references if each.get("controller")), "")
 
 
 class StatedMetrics:
@@ -154,24 +182,41 @@ class MetricsServer:
         """The value of an external metric, or an error."""
         return _sum(self._stated.of(metric, "")) or none_returned("external")
 
-    def containers_of(self, pod: Obj, sharing: int) -> list[tuple[str, int, int]]:
-        """Name, CPU in thousandths and memory in bytes of each measured container of a pod.
-
-        sharing: the number of pods that share a load, this pod included; 0 if it takes no load
+    def containers_of(self, pod: Obj) -> list[tuple[str, int, int]]:
+        """Name, CPU in thousandths and memory in bytes of each measured container of a pod, as the
+        agent of its node shows them.
         """
+        figures, now_us = self._figures(pod["spec"].get("nodeName", "")), self._kernel.now_us
+        found = None if figures is None else figures.of(pod["metadata"]["uid"])
         return [
-            (
-                container.name,
-                self._used(pod, container, "cpu", sharing),
-                memory_of(container, self._kernel.now_us),
-            )
-            for container in self._running(pod)
+            (one.container.name, one.cpu_milli, one.memory)
+            for one in (() if found is None else found.containers)
+            if one.container.started_us + WINDOW_US <= now_us
         ]
 
-    def answers(self, node: str) -> bool:
-        """True if the agent of a node can be asked."""
+    def node_usage(self, node: str) -> tuple[int, int] | None:
+        """CPU in thousandths and memory in bytes of a node, as its agent shows them; None without
+        an answer.
+        """
+        figures = self._figures(node)
+        if figures is None:
+            return None
+        return sum(pod.cpu_milli for pod in figures.pods()), figures.node_memory()[1]
+
+    def _machine(self, node: str) -> Machine | None:
+        """The machine of a node with an agent that answers requests."""
         found = self._nodes.get(node)
-        return found is not None and found.machine.agent is not None
+        agent = None if found is None else found.machine.agent
+        return None if found is None or agent is None or not agent.options.enable_server else found.machine
+
+    def _figures(self, node: str) -> Figures | None:
+        """The readings of a node's agent, if it answers requests."""
+        machine = self._machine(node)
+        if machine is None:
+            return None
+        from actors.node.server.server import server_of
+
+        return server_of(machine.agent).figures
 
     def stated_names(self, *, external: bool) -> list[str]:
         """The stated metrics as discovery names them, without duplicates."""
@@ -179,10 +224,10 @@ class MetricsServer:
 
     def _running(self, pod: Obj) -> list[Container]:
         """The containers of a pod that have run for a whole window, if its node answers."""
-        node = self._nodes.get(pod["spec"].get("nodeName", ""))
-        if node is None or node.machine.agent is None:
+        machine = self._machine(pod["spec"].get("nodeName", ""))
+        if machine is None:
             return []
-        runtime, now_us = node.machine.pods.get(pod["metadata"]["uid"]), self._kernel.now_us
+        runtime, now_us = machine.pods.get(pod["metadata"]["uid"]), self._kernel.now_us
         if runtime is None:
             return []
         return [c for c in runtime.running(now_us) if c.started_us + WINDOW_US <= now_us]

@@ -9,6 +9,7 @@ Mirrors  kubernetes v1.25 pkg/registry/core/pod/rest/log.go; apiserver
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from actors.node.node import Node
 from sim.api import status
@@ -17,9 +18,14 @@ from sim.api.streams import StreamRequest
 from sim.api.types import Obj, Reply
 from sim.api.verbs.call import Call
 from sim.api.verbs.log import log_options
+from sim.app.agent_requests import server_identity
 from sim.app.agent_streams import AgentStream
+from sim.ident import Names
 from sim.kernel import Context
 from sim.options.node.agent import NodeAgentOptions
+
+if TYPE_CHECKING:
+    from actors.node.server.exchange import AgentRequest
 
 DISABLED = "Debug endpoints are disabled.\n"
 
@@ -32,9 +38,14 @@ class AgentCalls:
     """
 
     def __init__(
-        self, nodes: Mapping[str, Node], agents: Mapping[str, NodeAgentOptions], server: Callable[[], Context]
+        self,
+        nodes: Mapping[str, Node],
+        agents: Mapping[str, NodeAgentOptions],
+        server: Callable[[], Context],
+        names: Names,
     ) -> None:
         self._nodes, self._agents, self._server = nodes, agents, server
+        self._names = names
         self._streams: dict[AgentStream, None] = {}
         self._hooked: Context | None = None
 
@@ -53,6 +64,8 @@ class AgentCalls:
 
         options = log_options(call.options)
         names = metadata["namespace"], metadata["name"], container
+        if not self._agents[node.name].lets_all_in:
+            return self._open(node, StreamRequest("log", *names, log=options), address)
         code, text = read_log(node.machine.agent, *names, options)
         if code == 404:
             return _refused(metadata["name"], status.unknown_resource())
@@ -73,9 +86,21 @@ class AgentCalls:
         if ctx is not self._hooked:
             self._hooked = ctx
             ctx.on_stop(self._end)
-        stream = AgentStream(ctx, node, request, address, self._left, upgrades=upgrades)
+        sent = self._sent(node.name, request)
+        stream = AgentStream(ctx, node, request, address, self._left, upgrades=upgrades, sent=sent)
         self._streams[stream] = None
         return Reply(101 if upgrades else 200, body="", stream=stream)
+
+    def _sent(self, node: str, request: StreamRequest) -> AgentRequest | None:
+        """What the agent checks access by; None if it lets everyone in."""
+        options = self._agents[node]
+        if options.lets_all_in:
+            return None
+        from actors.node.server.exchange import AgentRequest
+
+        path = {"log": "containerLogs", "portforward": "portForward"}.get(request.kind, request.kind)
+        method = "GET" if request.kind == "log" else "POST"
+        return AgentRequest(method, f"/{path}/", certificate=server_identity(self._names, options))
 
     def _left(self, stream: AgentStream) -> None:
         self._streams.pop(stream, None)

@@ -19,7 +19,7 @@ from actors.node.runtime.containers import Container
 from actors.node.runtime.profile import ContainerBehaviour, Override
 from actors.node.sources.pod_dns import FORMING, MISSING, NO_CLUSTER_DNS, excess_warnings, uses_cluster_dns
 from sim.api.types import Obj
-from sim.units import quantity_value
+from sim.units import quantity_milli, quantity_value
 
 
 def make_sandbox(worker: PodWorker) -> Generator[int, None, str]:
@@ -50,12 +50,24 @@ def behaviour_of(
     """
     agent, runtime = worker.agent, worker.runtime
     found = agent.spec.profile.behaviour(pod, name, init, runs=runs)
+    if found.cpu_milli:
+        found = _within_cpu_limit(found, pod, name)
     limit = agent.options.pod_max_pids
     if limit <= 0 or found.processes == 1 or runtime is None:
         return found  # the usual case
     others = [one for one in runtime.running(agent.now_us) if one.name != name]
     room = limit - sum(one.behaviour.processes for one in others)
     return replace(found, processes=max(1, min(found.processes, room)))
+
+
+def _within_cpu_limit(found: ContainerBehaviour, pod: Obj, name: str) -> ContainerBehaviour:
+    """The behaviour of a container that uses no more CPU than its limit."""
+    specs = (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
+    one: Obj = next((one for one in specs if one["name"] == name), {})
+    limit = ((one.get("resources") or {}).get("limits") or {}).get("cpu")
+    if limit is None or (most := quantity_milli(limit)) >= found.cpu_milli:
+        return found
+    return replace(found, cpu_milli=most)
 
 
 def apply_behaviour(worker: PodWorker, pod: Obj) -> None:
@@ -68,6 +80,8 @@ def apply_behaviour(worker: PodWorker, pod: Obj) -> None:
         runs = agent.machine.running_program(container) is not None
         wanted = behaviour_of(worker, pod, container.name, init, runs=runs)
         if wanted is not container.behaviour and wanted != container.behaviour:
+            if wanted.cpu_milli != container.behaviour.cpu_milli:
+                agent.machine.cpu.note(container, now_us)
             container.behaviour = wanted
             agent.machine.write_log(container, now_us)
             specs = [*inits, *spec["containers"], *(spec.get("ephemeralContainers") or ())]

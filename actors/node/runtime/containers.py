@@ -13,9 +13,10 @@ Mirrors  what the container runtime shows to pkg/kubelet/kuberuntime.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from sys import intern
+from types import MappingProxyType
 from typing import Any
 
 from actors.node.runtime.profile import ContainerBehaviour, Override
@@ -284,3 +285,61 @@ class PodRuntime:
             if exit_us is not None and exit_us > now_us and (soonest is None or exit_us < soonest):
                 soonest = exit_us
         return soonest
+
+
+_NONE: Mapping[Any, Any] = MappingProxyType({})
+
+
+class CpuTime:
+    """The CPU time that the containers of a machine have used, in nanoseconds of a core.
+
+    Holds: it never falls while the machine has power; a container that uses no CPU costs nothing.
+
+    _before: id of an instance with a use that has changed -> its time until then, and when that was
+    _gone: pod uid, or "" for all pods that are gone -> the time of instances that are not kept
+    """
+
+    __slots__ = ("_before", "_gone")
+
+    def __init__(self) -> None:
+        self._before: Mapping[str, tuple[int, int]] = _NONE
+        self._gone: Mapping[str, int] = _NONE
+
+    def of(self, container: Container, now_us: int) -> int:
+        """The time of one instance."""
+        milli = container.behaviour.cpu_milli
+        spent, since_us = 0, container.started_us
+        if self._before:
+            spent, since_us = self._before.get(container.ident, (0, since_us))
+        if not milli or container.started_us < 0:
+            return spent
+        until_us = now_us if container.exit_us is None else min(now_us, container.exit_us)
+        # A thousandth of a core for a microsecond is a nanosecond.
+        return spent + milli * max(0, until_us - since_us)
+
+    def of_pod(self, pod: PodRuntime, now_us: int) -> int:
+        """The time of a pod."""
+        return self._gone.get(pod.uid, 0) + sum(self.of(one, now_us) for one in pod.containers)
+
+    def of_all(self, pods: Mapping[str, PodRuntime], now_us: int) -> int:
+        """The time of all pods, also of those that are gone."""
+        return self._gone.get("", 0) + sum(self.of_pod(pod, now_us) for pod in pods.values())
+
+    def note(self, container: Container, now_us: int) -> None:
+        """The use of a container is about to change."""
+        self._before = {**self._before, container.ident: (self.of(container, now_us), now_us)}
+
+    def drop(self, uid: str, gone: Sequence[Container], now_us: int) -> None:
+        """These instances are not kept any more.  uid: of the pod"""
+        spent = sum(self.of(one, now_us) for one in gone)
+        if spent:
+            self._gone = {**self._gone, uid: self._gone.get(uid, 0) + spent}
+        if self._before:
+            idents = [one.ident for one in gone]
+            self._before = {key: held for key, held in self._before.items() if key not in idents} or _NONE
+
+    def forget(self, uid: str) -> None:
+        """A pod is gone."""
+        if spent := self._gone.get(uid, 0):
+            others = {key: held for key, held in self._gone.items() if key != uid}
+            self._gone = {**others, "": others.get("", 0) + spent}

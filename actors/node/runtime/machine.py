@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from actors.node.credentials import Certificates
-from actors.node.runtime.containers import Container, PodRuntime
+from actors.node.runtime.containers import Container, CpuTime, PodRuntime
 from actors.node.runtime.log.files import LogFiles
 from actors.node.runtime.mounts import Device
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, manifest_file
@@ -40,6 +40,8 @@ SIGKILL_CODE = 137
 BAD_RUNTIME, SLOW_RUNTIME, BAD_NETWORK = "runtime", "runtime-delay", "pod-network"
 # If containerd did not see the end of a container, it shows exit code 255 and reason Unknown.
 LOST_CODE = 255
+# Sandboxes and containers.
+NO_STARTS = (0, 0)
 
 
 def _log_key(container: Container) -> tuple[str, str, int]:
@@ -118,6 +120,9 @@ class Machine:
     errors: what its runtime reports
     runtime_delay_us: how much longer the runtime's answers take (a slow disk); None: it gives none
     records: the trace records of its faults
+    cpu: the CPU time of its containers
+    starts: how many sandboxes and containers were started since the agent started
+    sharing: how many pods share the load of a pod's kind, this pod included; None: it is alone
     outside: resource -> its use from outside of the pods
     mounts: unique name of a volume -> for which pods it is mounted
     host_files: what volumes have changed on its disks
@@ -147,6 +152,9 @@ class Machine:
         self.errors = RuntimeErrors()
         self.runtime_delay_us: int | None = 0
         self.records = FaultRecords()
+        self.cpu = CpuTime()
+        self.starts = NO_STARTS
+        self.sharing: Callable[[dict[str, Any]], int] | None = None
         self.outside: dict[str, Ramp | Most] = {}
         self.mounts: dict[str, Device] = {}
         self.host_files = HostFiles()
@@ -210,6 +218,7 @@ class Machine:
         self._free_ip(pod)
         pod.attempt += 1
         pod.ready = True
+        self.starts = self.starts[0] + 1, self.starts[1]
         if host_ip:
             pod.set_address(host_ip)
         else:
@@ -243,6 +252,7 @@ class Machine:
         elif behaviour.exit_after_us is not None:
             container.end(now_us + behaviour.exit_after_us, behaviour.exit_code, fault=fault)
         pod.add(container)
+        self.starts = self.starts[0], self.starts[1] + 1
         if behaviour.log_rate or self.logs or self.outputs:
             self._forget_logs((container,))
             self.write_log(container, now_us)
@@ -307,8 +317,13 @@ class Machine:
     def purge(self, pod: PodRuntime, names: Sequence[str]) -> list[Container]:
         """Remove all instances, which have ended, of these containers; returns them."""
         gone = pod.purge(names)
-        self._forget_logs(gone)
+        self._forget(pod.uid, gone)
         return gone
+
+    def _forget(self, uid: str, gone: Sequence[Container]) -> None:
+        """Instances of a pod that have ended are not kept any more."""
+        self.cpu.drop(uid, gone, max((one.exit_us or 0 for one in gone), default=0))
+        self._forget_logs(gone)
 
     def _forget_logs(self, gone: Sequence[Container]) -> None:
         if self.logs:
@@ -353,7 +368,7 @@ class Machine:
         """Remove these dead containers of the pod."""
         pod = self.pods[uid]
         pod.drop(gone)
-        self._forget_logs(gone)
+        self._forget(uid, gone)
         for name in dict.fromkeys(container.name for container in gone):
             if pod.newest(name) is None:
                 counts = self._removals.get(uid, _NONE)
@@ -366,7 +381,8 @@ class Machine:
         self._end_programs((uid,) if uid in self.programs else ())
         pod = self.pods.pop(uid, None)
         if pod is not None:
-            self._forget_logs(pod.containers)
+            self._forget(uid, pod.containers)
+            self.cpu.forget(uid)
             self._free_ip(pod)
 
     # --- faults -----------------------------------------------------------------------------------
@@ -394,6 +410,7 @@ class Machine:
     def power_loss(self, now_us: int) -> None:
         """Everything that runs is gone; the disk (dead containers, images) stays."""
         self.powered = False
+        self.cpu = CpuTime()
         self.mounts = {}
         if self.on_power is not None:
             self.on_power(False)

@@ -1,4 +1,4 @@
-"""A log that is followed, until its container has ended.
+"""A log that is followed until its container has ended, or read once.
 
 Mirrors  pkg/kubelet/kuberuntime/logs/logs.go: ReadLogs, waitLogs (v1.25).
 Differs  the end of a container is seen at the next look, once a second.
@@ -41,6 +41,11 @@ class LineSender:
                 source.watch(self._again(source))
         return self._reader.at_end(clock) and peer.room.ready
 
+    @property
+    def waits(self) -> bool:
+        """True while the client has to take what it has been sent, before more is."""
+        return not self._peer.room.ready
+
     def _again(self, source: Source) -> Callable[[], None]:
         def again() -> None:
             self._watched.discard(source)
@@ -62,7 +67,7 @@ class Following(Session):
 
     def __init__(self, agent: NodeAgent, request: StreamRequest, peer: Peer) -> None:
         assert request.log is not None
-        self._peer = peer
+        self._peer, self._follows = peer, request.log.follow
         names = request.namespace, request.name, request.container
         reader, code, text = find_log(agent, *names, request.log)
         if reader is None:
@@ -75,7 +80,7 @@ class Following(Session):
 
     def poll(self) -> None:
         """Send what has been written."""
-        if self._sender.send():
+        if self._sender.send() or not (self._follows or self._sender.waits):
             self._peer.end()
 
     def stop(self) -> None:

@@ -21,7 +21,6 @@ from actors.scheduler.actor import scheduler_main
 from sim.api.auth.webhook_authorizer import WebhookAuthorizer
 from sim.api.kinds.core.component_status import Answer
 from sim.api.types import Obj, UserInfo
-from sim.app.dialling.dials import Backends
 from sim.app.metrics import MetricsServer
 from sim.app.options import read_receivers
 from sim.app.parts import metrics_apis
@@ -70,13 +69,10 @@ class ControlPlane:
     def api_server(self, name: str, address: str) -> ApiServer:
         """An API server with its connections."""
         cluster = self._cluster
-        process = partial(self._process, name)
-        agents = AgentCalls(cluster.nodes, cluster.options.nodes, process)
-        backends = Backends(process, lambda: cluster.pod_network.fabric().server(address, name))
+        agents = AgentCalls(cluster.nodes, cluster.options.nodes, partial(self._process, name), cluster.names)
         around = Surroundings(
             log=agents.log,
             stream=agents.stream,
-            dial=backends.dial,
             probed=self._probed,
             agent_listens=partial(agent_listens, cluster.nodes, cluster.options.nodes),
             identities=cluster.identities,

@@ -10,7 +10,7 @@ available, autoscaling gets the error that a request for it would get.
 Mirrors  kubernetes-sigs/metrics-server v0.6 pkg/api/{node,pod}.go, kubernetes-sigs/
          custom-metrics-apiserver pkg/registry; k8s.io/metrics pkg/apis.
 Differs  The server runs outside of the nodes: its Service is of type ExternalName. A sample is of
-         the instant of the request. A node uses what its containers use. A group of custom or
+         the instant of the request. A group of custom or
          external metrics without a metric lists one resource without a meaning, since clients
          report an error for an empty group.
 """
@@ -33,7 +33,6 @@ from actors.controllers.shared.metrics_api import (
 from actors.storage import MemoryStore
 from sim.api import status
 from sim.api.aggregation.availability import is_available
-from sim.api.objects import is_ready
 from sim.api.scheme.scheme import Scheme
 from sim.api.selectors import LabelSelector, SelectorError, parse_labels
 from sim.api.types import Obj
@@ -144,8 +143,7 @@ class MetricsApis:
 
     def _of_pod(self, pod: Obj) -> Obj | None:
         """The measurements of a pod; None if there are none yet."""
-        sharing = self._sharing(pod)
-        used = self._server.containers_of(pod, sharing)
+        used = self._server.containers_of(pod)
         if not used:
             return None
         containers = [{"name": name, "usage": _usage(cpu, memory)} for name, cpu, memory in used]
@@ -153,20 +151,11 @@ class MetricsApis:
 
     def _of_node(self, node: Obj) -> Obj | None:
         name = node["metadata"]["name"]
-        if not self._server.answers(name):
+        used = self._server.node_usage(name)
+        if used is None:
             return None
-        pods = [pod for pod in self._all("pods", "") if pod["spec"].get("nodeName") == name]
-        used = [each for pod in pods for each in self._server.containers_of(pod, self._sharing(pod))]
-        usage = _usage(sum(cpu for _, cpu, _ in used), sum(memory for _, _, memory in used))
+        usage = _usage(*used)
         return {**self._head(node), "usage": usage}
-
-    def _sharing(self, pod: Obj) -> int:
-        """The number of ready pods that share a load with a pod: those of its controller."""
-        if not is_ready(pod):
-            return 0
-        owner = _owner(pod)
-        others = self._all("pods", pod["metadata"]["namespace"]) if owner else ()
-        return max(1, sum(is_ready(other) and _owner(other) == owner for other in others))
 
     def _head(self, obj: Obj, **more: str) -> Obj:
         now = format_time(self._wall_us())
@@ -304,12 +293,6 @@ def _about(api_version: str, kind: str, namespace: str, name: str) -> Obj:
     if "/" in api_version:
         about["apiVersion"] = api_version
     return {key: value for key, value in about.items() if value}
-
-
-def _owner(pod: Obj) -> str:
-    """The uid of the controller of a pod, "" if it has none."""
-    references = pod["metadata"].get("ownerReferences") or ()
-    return next((each["uid"] for each in references if each.get("controller")), "")
 
 
 def _usage(cpu_milli: int, memory: int) -> Obj:

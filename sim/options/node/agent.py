@@ -44,6 +44,7 @@ from sim.options.client_config import configured_server, configured_token, host_
 from sim.options.cloud import cloud_provider
 from sim.options.features.gates import enabled, feature_gates
 from sim.options.node.addresses import node_can_have, node_ips
+from sim.options.node.servers import AgentServerOptions
 from sim.patterns import pattern
 from sim.units import SECOND, quantity_nano, quantity_value
 
@@ -262,7 +263,7 @@ def _headers(value: object) -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeAgentOptions:
+class NodeAgentOptions(AgentServerOptions):
     """The options of one node agent process."""
 
     # Upstream's default is none: the agent is standalone.
@@ -280,9 +281,6 @@ class NodeAgentOptions:
     provider_id: str = option("provider-id", string, "")
     cloud_provider: str = cloud_provider()
     node_ips: tuple[str, ...] = option("node-ip", node_ips, "", check=node_can_have)
-    port: int = option("port", integer, 10250, check=within(1, 65535))
-    enable_server: bool = option("enable-server", boolean, True)
-    enable_debugging_handlers: bool = option("enable-debugging-handlers", boolean, True)
     enable_controller_attach_detach: bool = option("enable-controller-attach-detach", boolean, True)
     keep_terminated_pod_volumes: bool = option("keep-terminated-pod-volumes", boolean, False)
     max_pods: int = option("max-pods", integer, 110, check=at_least(0))
@@ -349,7 +347,6 @@ class NodeAgentOptions:
     minimum_image_ttl_us: int = option("minimum-image-ttl-duration", duration, "2m0s", check=at_least(0))
     container_log_max_bytes: int = option("container-log-max-size", _size, "10Mi")
     container_log_max_files: int = option("container-log-max-files", integer, 5, check=_log_files)
-    streaming_idle_us: int = option("streaming-connection-idle-timeout", duration, "4h0m0s")
     runtime_request_timeout_us: int = option("runtime-request-timeout", duration, "2m0s", check=more_than(0))
     maximum_dead_containers: int = option("maximum-dead-containers", integer, -1)
     maximum_dead_containers_per_container: int = option("maximum-dead-containers-per-container", integer, 1)
@@ -375,6 +372,7 @@ class NodeAgentOptions:
     event_burst: int = option("event-burst", integer, 10, check=at_least(0))
 
     def __post_init__(self) -> None:
+        self._check_access()
         for signal in self.eviction_soft:
             if signal not in self.eviction_soft_grace_period:
                 raise ValueError(

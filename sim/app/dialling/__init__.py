@@ -1,1 +1,0 @@
-"""Connections of API servers to programs of pods, over the simulated network."""
