@@ -36,5 +36,6 @@ def make_registry(
         probed=around.probed,
         agent_listens=around.agent_listens,
         stream=around.stream,
+        dial=around.dial,
         counting=lambda: ctx.kernel.meters,
     )

@@ -28,7 +28,7 @@ class Surroundings:
     log: serves pods/log; None answers as for a node that cannot be reached
     probed: the state of the components for ComponentStatuses
     agent_listens: True for a node with an agent that serves its port
-    stream: opens a stream to an agent of a node
+    stream: opens a stream to an agent of a node; dial: connects to a program of a pod
     identities: credentials of service accounts, shared by the servers of a cluster
     addons: objects, each with its plural, that exist from the start beside those of every cluster
     ask: calls a program outside for a webhook
@@ -41,6 +41,7 @@ class Surroundings:
     probed: Probed | None = None
     agent_listens: Callable[[str], bool] | None = None
     stream: Callable[[str, StreamRequest, str], Reply] | None = None
+    dial: Callable[[StreamRequest, Callable[[str], Reply]], Reply] | None = None
     identities: Identities | None = None
     addons: Sequence[tuple[str, Obj]] = ()
     ask: Ask = unreachable

@@ -48,10 +48,11 @@ class LogOptions:
 class StreamRequest:
     """What an API server asks of an agent.
 
-    kind: "exec", "attach", "portforward" or "log"
+    kind: "exec", "attach", "portforward" or "log"; "proxy" for a connection to a program
     stdin, stdout, stderr: the channels that the client wants; tty: one terminal for all
     ports: that the query names, for ports
     log: for a log
+    backend: the address and port of a program; encrypted: True for TLS
     """
 
     kind: str
@@ -65,6 +66,8 @@ class StreamRequest:
     tty: bool = False
     ports: tuple[int, ...] = ()
     log: LogOptions | None = None
+    backend: tuple[str, int] = ("", 0)
+    encrypted: bool = False
 
 
 class Stream(Protocol):

@@ -15,7 +15,7 @@ from tests.actor.test_http import PODS, served
 
 UPGRADE = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
 SERVICES, NODES = "/api/v1/namespaces/default/services", "/api/v1/nodes"
-ADDRESS = "10.1.0.9"
+ADDRESS = "172.16.0.2"  # of node-0, on which nothing listens
 REFUSED = f"error trying to reach service: dial tcp {ADDRESS}:80: connect: connection refused"
 
 
@@ -25,9 +25,10 @@ def pod(name: str, *containers: dict[str, Any], node: str = "") -> dict[str, Any
 
 
 @asynccontextmanager
-async def world() -> AsyncIterator[tuple[Cluster, httpx.AsyncClient]]:
+async def world(nodes: int = 0) -> AsyncIterator[tuple[Cluster, httpx.AsyncClient]]:
     """A served cluster in which time does not move, with the service account of pods."""
-    async with served() as (cluster, client):
+    async with served(nodes=nodes) as (cluster, client):
+        cluster.kernel.set_rate(inf)
         accounts = "/api/v1/namespaces/default/serviceaccounts"
         await make(client, accounts, {"metadata": {"name": "default"}})
         yield cluster, client
@@ -145,7 +146,7 @@ PROXIED = [
 
 
 async def test_proxy_of_a_pod_names_what_is_missing() -> None:
-    async with world() as (_, client):
+    async with world(1) as (_, client):
         await make(client, PODS, pod("web", {}, {"name": "d", "ports": [{"containerPort": 8080}]}))
         for each, address in {"web": ADDRESS, "bare": ADDRESS, "near": "127.0.0.1", "waits": ""}.items():
             if each != "web":
@@ -160,7 +161,7 @@ async def test_proxy_of_a_pod_names_what_is_missing() -> None:
 
 
 async def test_bare_proxy_is_redirected_and_an_upgrade_is_dialled() -> None:
-    async with world() as (_, client):
+    async with world(1) as (_, client):
         await make(client, PODS, pod("web"))
         await place(client, "web", ADDRESS)
         found = await client.get(f"{PODS}/web/proxy?a=b&upgrade=1")
@@ -173,7 +174,7 @@ async def test_bare_proxy_is_redirected_and_an_upgrade_is_dialled() -> None:
 
 
 async def test_proxy_of_a_service_names_what_is_missing() -> None:
-    async with world() as (_, client):
+    async with world(1) as (_, client):
         await make(client, PODS, pod("web"))
         await place(client, "web", ADDRESS)
         ports = [{"name": "a", "port": 90, "targetPort": 80}, {"name": "b", "port": 91}]

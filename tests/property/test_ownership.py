@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.api.ownership import differences as managed_fields
-from sim.api.ownership import managed
+from sim.api.ownership import managed, typed_values
 from sim.api.ownership.differences import OWN, changed_fields
 from sim.api.ownership.field_sets import difference, intersection, of_paths, outside, union
 from sim.api.ownership.managed import Writer, on_create, on_update, rebound, render
@@ -43,6 +43,39 @@ def test_every_value_has_its_last_writer_as_owner(writes: list[tuple[str, dict[s
         assert [e.manager for e in record if f"f:{key}" in e.fields.get("f:data", {})] == [by]
     owned = [f for e in record for f in e.fields["f:data"] if f != "."]
     assert sorted(owned) == sorted(f"f:{key}" for key in owner)
+
+
+ITEM_NAMES = st.sampled_from(["a", "b", "", 1, 2, None, True, 1.0, ["a"], {"a": "b"}])
+PORTS = st.fixed_dictionaries(
+    {}, optional={"containerPort": ITEM_NAMES, "protocol": st.sampled_from(["TCP", "UDP", None])}
+)
+CONTAINERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "name": ITEM_NAMES,
+        "ports": st.lists(PORTS | st.none(), max_size=3),
+        "args": st.just(["x", "x"]),
+    },
+)
+PODS = st.fixed_dictionaries(
+    {"metadata": st.fixed_dictionaries({}, optional={"finalizers": st.lists(ITEM_NAMES, max_size=3)})},
+    optional={"spec": st.fixed_dictionaries({"containers": st.lists(CONTAINERS | st.just("c"), max_size=3)})},
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PODS)
+def test_items_that_are_named_by_a_short_look_have_no_error(pod: dict[str, Any]) -> None:
+    schema, found = schema_of_kind("", "v1", "Pod"), list[str]()
+    typed_values._check_names(schema, pod, "", found)
+    assert typed_values.name_errors(schema, pod) == found
+
+
+def test_short_look_suffices_for_an_ordinary_pod() -> None:
+    port = {"containerPort": 80, "protocol": "TCP"}
+    containers = [{"name": name, "ports": [port, {"containerPort": 81}]} for name in "ab"]
+    pod = {"metadata": {"finalizers": ["x/y", "x/z"]}, "spec": {"containers": containers}}
+    assert typed_values._is_named(schema_of_kind("", "v1", "Pod"), pod)
 
 
 def members(tree: dict[str, Any], above: tuple[str, ...] = ()) -> set[tuple[str, ...]]:

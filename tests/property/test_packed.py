@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from actors.storage.compact.items import PackedItem, Packer, PastItem, YoungItem
+from actors.storage.compact.items import PART_MAX, PackedItem, Packer, PastItem, YoungItem
 from actors.storage.memory import MemoryStore
 from sim.api.store import Item
 
@@ -113,8 +114,7 @@ def test_what_another_took_the_place_of_reads_as_it_was_written(obj: dict[str, A
     packer = Packer({}, young_max=0)
     obj["metadata"]["resourceVersion"] = "1"
     written, item = exact(obj), packer.item(KEY, obj, 1, 1)
-    for rev in (2, 3):
-        packer.item(KEY, {"metadata": {"name": "web.1"}}, rev, 1)
+    packer.item(KEY, {"metadata": {"name": "web.1"}}, 2, 1)
     assert type(item) is PastItem
     assert exact(item.obj) == written
 
@@ -138,6 +138,19 @@ def test_events_alike_share_all_but_their_own_values() -> None:
         {"name": "a", "resourceVersion": "1"},
         {"name": "b", "resourceVersion": "2"},
     ]
+
+
+def test_items_are_packed_in_parts_and_the_youngest_wait() -> None:
+    store, items, packed = MemoryStore(lambda: 7), [], [0]
+    store.pack("//events/", young_max=2 * PART_MAX)
+    for number in range(5 * PART_MAX):
+        name = f"e{number}"
+        done = store.put(f"//events/default/{name}", {"kind": "Event", "metadata": {"name": name}}, 0)
+        assert isinstance(done, Item)
+        items.append(done)
+        packed.append(sum(type(each) is PackedItem for each in items))
+    assert {after - before for before, after in pairwise(packed)} == {0, PART_MAX}
+    assert packed[-1] == 2 * PART_MAX
 
 
 def test_field_of_any_form_is_restored() -> None:

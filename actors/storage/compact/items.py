@@ -41,9 +41,11 @@ from sim.api.store import Item, Managed
 from sim.api.types import Obj
 from sim.units import Revision
 
-# Number of items that wait to be packed; a second generation of as many older ones waits too. With
-# 256 a zone outage took 2.5 % more calls, as revisions were packed that were replaced soon.
-YOUNG_MAX = 2048
+# Number of items that wait to be packed, at least. With a twelfth of it a zone outage took 2.5 %
+# more calls, as revisions were packed that were replaced soon.
+YOUNG_MAX = 3072
+# Number of items that are packed at a time: 1 ms. Of 2,048, clients had to wait for 20 to 30 ms.
+PART_MAX = 128
 # Shapes and shared tuples remembered for later objects; objects keep references to their own.
 SHAPES_MAX = 4_096
 TABLES_MAX = 64  # tables of shapes and rests, by the types of their values
@@ -89,7 +91,7 @@ class Packer:
         "_akin",
         "_current",
         "_layouts",
-        "_older",
+        "_part",
         "_patterns",
         "_rests",
         "_young",
@@ -103,8 +105,8 @@ class Packer:
         self._layouts: dict[tuple[str | None, ...], Layout] = {}  # of superseded revisions
         self._rests: Table = {}
         self._young: list[YoungItem] = []
-        self._older: list[YoungItem] = []
-        self._young_max = young_max
+        self._part = min(PART_MAX, max(1, young_max))
+        self._young_max = young_max + self._part
 
     def item(
         self, key: str, obj: Obj, rev: Revision, created: Revision, managed: tuple[Managed, ...] = ()
@@ -145,13 +147,12 @@ class Packer:
     def _add(self, item: YoungItem) -> None:
         young = self._young
         if len(young) >= self._young_max:
-            current, older = self._current, self._older
-            self.pack([old for old in older if current.get(old.key) is old])
-            for old in older:
+            current, part = self._current, young[: self._part]
+            del young[: self._part]
+            self.pack([old for old in part if current.get(old.key) is old])
+            for old in part:
                 if type(old) is YoungItem and current.get(old.key) is not old:
                     self._take_apart(old)
-            self._older, self._young = young, []
-            young = self._young
         young.append(item)
 
     def _take_apart(self, item: YoungItem) -> None:

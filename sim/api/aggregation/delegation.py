@@ -189,25 +189,39 @@ def forwarded_headers(request: Forwarded, host: str) -> tuple[tuple[str, str], .
              none of the headers of a proxy but X-Forwarded-For.
     """
     upgrades = request.upgrades
-    dropped = _NEVER_PASSED if upgrades else (*_OF_CONNECTION, *_SET_ANEW)
+    pairs = [pair for pair in request.headers if not pair[0].lower().startswith("x-remote-")]
+    if not upgrades:
+        pairs = [pair for pair in pairs if pair[0].lower() not in _SET_ANEW]
+    kept = passed_headers(pairs, request.address, upgrades=upgrades)
+    if not upgrades:
+        path = passed_target(request).partition("?")[0]
+        kept += (("X-Forwarded-Uri", path), ("X-Forwarded-Host", host), ("X-Forwarded-Proto", "https"))
+    return (*kept, *user_headers(request.user))
+
+
+def passed_headers(
+    headers: Iterable[tuple[str, str]], address: str, *, upgrades: bool
+) -> list[tuple[str, str]]:
+    """The headers of a client's request that a proxy passes on.
+
+    address: of the client; upgrades: True if the headers to change the protocol are kept
+    """
+    dropped = _NEVER_PASSED if upgrades else (*_OF_CONNECTION, _SET_ANEW[0])
     passed_by: list[str] = []
     kept: list[tuple[str, str]] = []
-    for name, value in request.headers:
+    for name, value in headers:
         lower = name.lower()
         if lower == "x-forwarded-for":
             passed_by.append(value)
         elif lower == "sec-websocket-protocol":
             kept += [(name, rest) for rest in _without_token(value)]
-        elif lower not in dropped and not lower.startswith("x-remote-"):
+        elif lower not in dropped:
             kept.append((name, value))
-    if request.address:
-        passed_by.append(request.address)
+    if address:
+        passed_by.append(address)
     if passed_by:
         kept.append(("X-Forwarded-For", ", ".join(passed_by)))
-    if not upgrades:
-        path = passed_target(request).partition("?")[0]
-        kept += (("X-Forwarded-Uri", path), ("X-Forwarded-Host", host), ("X-Forwarded-Proto", "https"))
-    return (*kept, *user_headers(request.user))
+    return kept
 
 
 def _without_token(value: str) -> list[str]:

@@ -57,8 +57,43 @@ def name_errors(node: SchemaNode, value: Json) -> list[str]:
     name.
     """
     found: list[str] = []
-    _check_names(node, value, "", found)
+    if not _is_named(node, value):
+        _check_names(node, value, "", found)
     return found
+
+
+def _is_named(node: SchemaNode, value: Json) -> bool:
+    """True if `_check_names` finds no error, decided without texts for names: the usual case."""
+    if type(value) is dict:
+        known = node.properties
+        for key, part in value.items():
+            schema = known.get(key) or node.values
+            if part and schema is not None and _holds_names(schema) and not _is_named(schema, part):
+                return False
+        return True
+    below = node.items
+    if type(value) is not list or below is None:
+        return True
+    spent(2 * len(value))
+    if is_list(node):
+        keys, defaults = node.list_map_keys, node.key_defaults
+        seen = set()
+        for item in value:
+            if keys and type(item) is dict:
+                name = tuple([item.get(key, defaults.get(key)) for key in keys])
+            else:
+                name = (None,) if keys else (item,)
+            for each in name:
+                if type(each) is not str and type(each) is not int:
+                    return False
+            seen.add(name)
+        if len(seen) < len(value):
+            return False
+    if _holds_names(below):
+        for item in value:
+            if not _is_named(below, item):
+                return False
+    return True
 
 
 def _check_names(node: SchemaNode, value: Json, at: str, found: list[str]) -> None:

@@ -116,6 +116,7 @@ class Registry:
     probed: what components of the control plane do with probes, by name; None if all are healthy
     agent_listens: True if the agent of the node of that name accepts connections; None if all do
     stream: opens a stream to the agent of the node of that name, at an address
+    dial: connects to the program that a request names; the other argument words a failure
     counting: returns where to count; None while there is no reader of metrics
     """
 
@@ -135,6 +136,7 @@ class Registry:
     probed: Probed | None = None
     agent_listens: Callable[[str], bool] | None = None
     stream: Callable[[str, StreamRequest, str], Reply] | None = None
+    dial: Callable[[StreamRequest, Callable[[str], Reply]], Reply] | None = None
     counting: Callable[[], Counting | None] = uncounted
 
     @property

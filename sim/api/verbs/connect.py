@@ -1,8 +1,8 @@
 """Connecting subresources: exec, attach and portforward of pods; proxy of pods, services and nodes.
 
-A request becomes a stream to the agent of a node, or the refusal that precedes one: of an object, a
-container, a host, a port or a backend that is not there. Where upstream would pass a request to an
-agent, the answer is 501.
+A request becomes a stream to the agent of a node or to a program of a pod, or the refusal that
+precedes one: of an object, a container, a host, a port or a backend that is not there. Where
+upstream would pass a proxied request to an agent, the answer is 501.
 
 The caller puts three values among the options, in place of any that the client sent: `PATH`, the
 rest of the URL behind `proxy`, `QUERY`, the whole query, and `UPGRADE` if the client wants to
@@ -19,8 +19,7 @@ Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/rest.go (ConnectResou
          (GetConnectionInfo), pkg/util/node/node.go (GetPreferredNodeAddress), apimachinery
          pkg/util/proxy/{upgradeaware,transport}.go and pkg/util/net/port_split.go; golang net
          (Dialer, LookupPort).
-Differs  no process listens in a simulated container: a proxied connection to a pod is refused. Of
-         the ready addresses of a service the first is tried, where upstream chooses at random.
+Differs  of the ready addresses of a service the first is tried, where upstream chooses at random.
          Names of hosts resolve to the internal address of the node.
 """
 
@@ -30,7 +29,7 @@ from collections.abc import Generator
 from ipaddress import ip_address
 from urllib.parse import parse_qsl
 
-from sim.api.dialing import joined
+from sim.api.dialing import joined, refused
 from sim.api.refusals import Refusal, Steps, bad_request, internal
 from sim.api.schema.json_text import go_quote
 from sim.api.schema.kind import CONNECTING
@@ -108,9 +107,9 @@ def _stream(call: Call) -> Steps:
     address, port = agent_of(node)
     if UPGRADE not in call.options:
         raise bad_request("Upgrade request required")
-    refused, listens, stream = _refused(address, str(port)), call.registry.agent_listens, call.registry.stream
+    listens, stream = call.registry.agent_listens, call.registry.stream
     if stream is None or (listens is not None and not listens(node_name)):
-        raise _unreachable(call, refused)
+        raise _unreachable(call, refused(address, port))
     return stream(node_name, stream_request(call, pod), joined(address, port))
 
 
@@ -153,11 +152,11 @@ def port_problem(given: str) -> str:
     return ""
 
 
-def _from_agent(call: Call, node_name: str, refused: str) -> Refusal:
-    """The answer where a node's agent would take over.  refused: the error if it does not listen"""
+def _from_agent(call: Call, node_name: str, why: str) -> Refusal:
+    """The answer where a node's agent would take over.  why: the error if it does not listen"""
     listens = call.registry.agent_listens
     if listens is not None and not listens(node_name):
-        return _unreachable(call, refused)
+        return _unreachable(call, why)
     return Refusal(501, "", NOT_PASSED)
 
 
@@ -173,7 +172,7 @@ def _proxy_pod(call: Call) -> Steps:
     address = next(iter(_addresses_of(pod)), "")
     if not is_proxyable(address):
         raise bad_request("address not allowed")
-    return _answered(call, _refused(address, port, scheme))
+    return _dialled(call, address, port, scheme)
 
 
 def _proxy_service(call: Call) -> Steps:
@@ -197,7 +196,7 @@ def _proxy_service(call: Call) -> Steps:
                 continue
             for address in subset.get("addresses") or ():
                 if (yield from _is_of_pod(call, address)):
-                    return _answered(call, _refused(address["ip"], str(offered["port"]), scheme))
+                    return _dialled(call, address["ip"], str(offered["port"]), scheme)
     raise _no_endpoints(call.request.name)
 
 
@@ -223,10 +222,10 @@ def _proxy_node(call: Call) -> Steps:
     if _is_address(address) and not is_proxyable(address):
         raise bad_request("address not allowed")
     if port and port != str(own):
-        return _answered(call, _refused(address, port, scheme))
+        return _dialled(call, address, port, scheme)
     if _is_redirected(call):
         return Reply(301, body="")
-    raise _from_agent(call, name, _refused(address, str(own)))
+    raise _from_agent(call, name, refused(address, own))
 
 
 def _parts_of(call: Call, what: str) -> tuple[str, str, str]:
@@ -265,22 +264,34 @@ def is_proxyable(address: str) -> bool:
 # --- connections ----------------------------------------------------------------------------------
 
 
-def _refused(address: str, port: str, scheme: str = "") -> str:
-    """The error of a connection to a port on which nothing listens."""
+def _number_of(port: str, scheme: str = "") -> int:
+    """The number of a port; raises ValueError with the error of the dialer."""
     number = _PORTS[scheme] if not port else int(port) if port.isdecimal() else _PORTS.get(port)
     if number is None:
-        return f"dial tcp: address tcp/{port}: unknown port"
+        raise ValueError(f"dial tcp: address tcp/{port}: unknown port")
     if number > _PORT_MAX:
-        return f"dial tcp: address {port}: invalid port"
-    host = f"[{address}]" if ":" in address else address
-    return f"dial tcp {host}:{number}: connect: connection refused"
+        raise ValueError(f"dial tcp: address {port}: invalid port")
+    return number
 
 
-def _answered(call: Call, refused: str) -> Reply:
-    """The answer of a proxy for a backend that does not listen."""
+def _dialled(call: Call, address: str, port: str, scheme: str) -> Reply:
+    """The connection of a proxy to a program."""
     if _is_redirected(call):
         return Reply(301, body="")
-    raise _unreachable(call, refused)
+    try:
+        number = _number_of(port, scheme)
+    except ValueError as error:
+        raise _unreachable(call, str(error)) from None
+    if call.registry.dial is None:
+        raise _unreachable(call, refused(address, number))
+    request = StreamRequest(
+        "proxy",
+        call.request.namespace,
+        call.request.name,
+        backend=(address, number),
+        encrypted=scheme == "https",
+    )
+    return call.registry.dial(request, lambda why: _unreachable(call, why).reply())
 
 
 def _is_redirected(call: Call) -> bool:

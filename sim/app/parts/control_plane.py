@@ -21,6 +21,7 @@ from actors.scheduler.actor import scheduler_main
 from sim.api.auth.webhook_authorizer import WebhookAuthorizer
 from sim.api.kinds.core.component_status import Answer
 from sim.api.types import Obj, UserInfo
+from sim.app.dialling.dials import Backends
 from sim.app.metrics import MetricsServer
 from sim.app.options import read_receivers
 from sim.app.parts import metrics_apis
@@ -69,10 +70,13 @@ class ControlPlane:
     def api_server(self, name: str, address: str) -> ApiServer:
         """An API server with its connections."""
         cluster = self._cluster
-        agents = AgentCalls(cluster.nodes, cluster.options.nodes, partial(self._process, name), cluster.names)
+        process = partial(self._process, name)
+        agents = AgentCalls(cluster.nodes, cluster.options.nodes, process, cluster.names)
+        backends = Backends(process, lambda: cluster.pod_network.fabric().server(address, name))
         around = Surroundings(
             log=agents.log,
             stream=agents.stream,
+            dial=backends.dial,
             probed=self._probed,
             agent_listens=partial(agent_listens, cluster.nodes, cluster.options.nodes),
             identities=cluster.identities,

@@ -19,6 +19,7 @@ from sim.app.audit.outputs import AuditOutputs
 from sim.app.cloud import SimulatedCloud
 from sim.app.metrics import StatedMetrics
 from sim.app.options import ClusterOptions
+from sim.app.parts.pod_network import PodNetwork
 from sim.app.parts.signing import SigningAuthorities
 from sim.client import Channel
 from sim.faults.shared.cluster import Target
@@ -50,6 +51,11 @@ class BuiltCluster(Target, Protocol):
     identities: Identities
     scheduler_plugins: tuple[SchedulerPlugin, ...]
     audit: AuditOutputs | None
+
+    @property
+    def pod_network(self) -> PodNetwork:
+        """The network between the programs of pods."""
+        ...
 
     def connect(self, ctx: Context, doors: Mapping[str, Endpoint] | None = None) -> list[Channel]:
         """Channels from an actor to every API server."""

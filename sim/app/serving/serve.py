@@ -19,7 +19,7 @@ import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from math import inf
 from pathlib import Path
 from types import MappingProxyType
@@ -47,7 +47,7 @@ from sim.app.serving.job_notes import tell_of_endless_jobs
 from sim.app.serving.journal import End, JournalFile, Session
 from sim.app.serving.registration import wait_for_nodes
 from sim.errors import InputError
-from sim.kernel import NEVER_US, Operation, Trace
+from sim.kernel import NEVER_US, Kernel, Operation, Trace
 from sim.options.apiserver.audit import BATCH
 from sim.scenario.plan.plan import Plan
 from sim.wire.authority import Authority
@@ -254,7 +254,7 @@ async def served(
             app, streams_max = Application(front), cluster.options.api_server.http2_streams_max
             await nursery.start(serve_at, app, listeners, context, connections_max, streams_max)
             url = f"https://{address}"
-            with cluster.kernel.aside.on_threads():
+            with cluster.kernel.aside.on_threads(), _small_pages(cluster.kernel):
                 await ready()
                 for token, each in with_token.items():
                     write_client_config(each.path, each.user(names), url, authority, token)
@@ -268,6 +268,16 @@ async def served(
         for listener in listeners:
             listener.socket.close()
         cluster.kernel.outside.end()
+
+
+@contextmanager
+def _small_pages(kernel: Kernel) -> Iterator[None]:
+    """Ask for no large pages (`sim.app.process.large_pages`): clients would wait up to 30 ms."""
+    before, kernel.after_slice = kernel.after_slice, lambda: None
+    try:
+        yield
+    finally:
+        kernel.after_slice = before
 
 
 def _post_keys(cluster: Cluster, authority: Authority) -> None:

@@ -117,7 +117,7 @@ class Fabric:
     networks: address -> the sockets there
     """
 
-    __slots__ = ("_affinity", "_cluster", "_draw", "_flows", "_kernel", "domain", "networks")
+    __slots__ = ("_affinity", "_cluster", "_draw", "_flows", "_kernel", "_servers", "domain", "networks")
 
     def __init__(self, kernel: Kernel, cluster: Cluster, domain: str = "cluster.local") -> None:
         self._kernel = kernel
@@ -126,6 +126,7 @@ class Fabric:
         self._affinity: dict[tuple[str, tuple[str, str, str], str], tuple[Endpoint, int]] = {}
         # (client as seen, endpoint) -> what the client sent from, and where to
         self._flows: dict[tuple[Address, Address], tuple[Datagrams, Network, Address]] = {}
+        self._servers: set[str] = set()  # hosts of the control plane
         self.domain = domain
         self.networks: dict[str, Network] = {}
 
@@ -135,6 +136,15 @@ class Fabric:
         if found is None:
             found = self.networks[host] = Network(host, node, self)
         return found
+
+    def server(self, host: str, name: str) -> Network:
+        """The sockets of a host of the control plane.
+
+        Over a link without a fault its packets take no time, so that clients outside reach programs
+        while time is paused.
+        """
+        self._servers.add(name)
+        return self.network(host, name)
 
     @property
     def zone(self) -> Zone:
@@ -252,14 +262,21 @@ class Fabric:
             self._answer(back_us, lambda: attempt.failed("ECONNREFUSED"))
             return
         client = Address(source.host, source.free_port())
-        seen = Address(self._cluster.node_address(source.node), client.port) if masked else client
+        seen = self._seen(source, client, masked)
         kind = Connection if listener is not None else StandIn
-        pair = joined(self._kernel, source.node, node, client, target, goal, seen, kind)
+        at_once = source.node in self._servers
+        pair = joined(self._kernel, source.node, node, client, target, goal, seen, kind, at_once=at_once)
         if listener is not None and not listener.offer(pair[1]):
             pair[1].reset()
             self._again(attempt, source, target, goal, masked, retry)
             return
         self._answer(back_us, lambda: attempt.made(pair[0]))
+
+    def _seen(self, source: Network, client: Address, masked: bool) -> Address:
+        """The client's address as the server sees it."""
+        if not masked or source.node in self._servers:
+            return client
+        return Address(self._cluster.node_address(source.node), client.port)
 
     def _listener(self, goal: Address) -> Listener | None:
         network = self.networks.get(goal.host)
@@ -281,7 +298,7 @@ class Fabric:
         if isinstance(goal, str):
             return
         goal_ = goal
-        seen = Address(self._cluster.node_address(source.node), own.port) if masked else own
+        seen = self._seen(source, own, masked)
         self._flows[seen, goal] = (socket, source, target)
         node = self._cluster.node_of(goal.host)
         self._carry(source.node, node, lambda: self._deliver(source, socket, target, goal_, seen, data))
@@ -311,11 +328,14 @@ class Fabric:
 
     def _delay_us(self, source: str, target: str) -> int | None:
         """How long a packet takes now; None if it does not arrive."""
-        if not target or not self._cluster.is_up(source) or not self._cluster.is_up(target):
+        servers = [end for end in (source, target) if end in self._servers]
+        if not target or not all(end in servers or self._cluster.is_up(end) for end in (source, target)):
             return None
         if source == target:
             return 0
         link = self._kernel.network.link(source, target)
+        if servers and link.clear:
+            return 0
         return link.delay_us(link.draw(self._kernel.now_us)) if link.up else None
 
     def _answer(self, delay_us: int, call: Callable[[], None]) -> None:
@@ -342,11 +362,13 @@ def joined(
     goal: Address,
     seen: Address,
     kind: type[Connection] = Connection,
+    *,
+    at_once: bool = False,
 ) -> tuple[Connection, Connection]:
     """Both sides of a new connection.
 
     target: as the client sees the server; seen: as the server sees the client
-    kind: of the server's side
+    kind: of the server's side; at_once: see `sim.kernel.connection`
     """
     ends: list[Connection] = []
 
@@ -364,7 +386,7 @@ def joined(
         ends.append(Connection(client, target, to_server, _nothing))
         ends.append(kind(goal, seen, to_client, _nothing))
         return ends[0], ends[1]
-    line = Line(kernel, source, node, to_server, to_client, lose, at_once=False)
+    line = Line(kernel, source, node, to_server, to_client, lose, at_once=at_once)
     ends.append(Connection(client, target, line.up.send, line.close))
     ends.append(kind(goal, seen, line.down.send, line.close))
     return ends[0], ends[1]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 
 from sim.api.aggregation.delegation import is_upgrade
-from sim.api.types import Request
+from sim.api.types import Reply, Request
 from sim.api.verbs import connect
 from sim.ident import Names
 from sim.wire.exchange import OPENED, Exchange, Response
@@ -63,14 +63,33 @@ class Connecting:
             given[connect.UPGRADE] = "true"
         reply, _ = await self._gateway.call(request_of(request, given))
         request.audited.reply(reply, target.resource)
+        if reply.stream is not None and reply.stream.request.kind == "proxy":
+            return await self._proxied(request, reply.stream)
         if reply.stream is not None:
             return _switched(exchange, reply.stream, self._names.group_domain)
         if reply.code == HTTPStatus.MOVED_PERMANENTLY:
             query = f"?{exchange.query}" if exchange.query else ""
             return Response(reply.code, b"", [("Location", f"{exchange.path}/{query}"), COMMON])
+        return self._rendered(request, reply)
+
+    def _rendered(self, request: HttpRequest, reply: Reply) -> Response:
         form = negotiation.error_form(self._names, request.header("accept"), request.indents)
-        view = View(self._names, target.resource, form, request.begun_us)
+        view = View(self._names, request.target.resource, form, request.begun_us)
         return response_of(rendering.prepare(view, reply)())
+
+    async def _proxied(self, request: HttpRequest, stream: OutsideStream) -> Response:
+        """The answer of the program to which a stream leads."""
+        from sim.wire.http.remote.proxying import NoAnswer, proxied
+
+        request.exchange.extensions[OPENED].append(stream.stop)
+        try:
+            response = await proxied(request.exchange, stream, request.path, request.target.path)
+        except NoAnswer as error:
+            stream.stop()
+            return self._rendered(request, Reply(error.body["code"], body=error.body))
+        if response.carry is None and COMMON[0].lower() not in {name.lower() for name, _ in response.headers}:
+            response.headers.append(COMMON)
+        return response
 
 
 class Serving:

@@ -12,7 +12,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sim.app.process.garbage import IDLE_S, OLD_MAX, collect_when_idle, young_collections
+from sim.app.process.garbage import IDLE_S, OLD_MAX, collect_when_idle, rare_collections, young_collections
 
 
 @pytest.fixture
@@ -48,6 +48,12 @@ async def test_old_cycles_are_freed_while_no_client_is_served(
     gc.collect()
     assert old() is None
     assert gc.get_freeze_count() == 0
+
+
+def test_collections_while_a_cluster_is_served_visit_few_objects() -> None:
+    with rare_collections(), young_collections():
+        young, middle, _ = gc.get_threshold()
+        assert young * (middle + 1) <= 30_000
 
 
 async def test_collection_does_not_look_at_what_was_there_before(clock: MockClock) -> None:

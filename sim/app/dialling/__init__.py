@@ -1,0 +1,1 @@
+"""Connections of API servers to programs of pods, over the simulated network."""
