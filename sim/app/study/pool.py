@@ -1,11 +1,14 @@
 """Pools: run many jobs in worker processes of this machine or on a Dask cluster.
 
-A worker is a process that runs one job after the other until the garbage of finished clusters makes
-it worth replacing: to end a process is faster than to free its memory.
+All that runs have in common before their first draw is done once. A worker is a fork of this
+process, which has imported the program, if this process has one thread; else a fork of a server
+that imports it once; where no process can be forked, a new one, which imports it again. A worker
+does not run jobs: it forks a performer, which runs one after the other until the garbage of
+finished clusters makes it worth replacing: to end a process is faster than to free its memory.
 
 Holds: a process that crashes fails only the seed that it ran, with an error in its outcome, and is
-replaced; if the iterator is closed early, or this process ends in any way, every worker ends at
-once; at most as many jobs are under way as there are workers.
+replaced; if the iterator is closed early, or this process ends in any way, every worker and
+performer ends at once; at most as many jobs are under way as there are workers.
 """
 
 from __future__ import annotations
@@ -14,13 +17,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from multiprocessing import get_all_start_methods, get_context, parent_process
 from multiprocessing.connection import Connection, wait
-from threading import Thread, current_thread, main_thread
+from threading import Thread, active_count, current_thread, main_thread
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from sim.app.process.garbage import no_collection
 from sim.app.process.interrupts import ENDS
@@ -31,7 +34,8 @@ from sim.errors import InputError
 Pool = Callable[[Iterable[Job]], Iterator[Outcome]]
 # Forking a process that has imported the program takes some 20 ms; spawning a new one takes 700 ms.
 FORKS = "forkserver" in get_all_start_methods()
-WORKER_MIB = 256  # peak memory after which a forked worker is replaced
+WORKER_MIB = 192  # growth of its memory after which a performer is replaced
+SPENT = 3  # exit status of such a performer
 
 
 def cores() -> int:
@@ -39,27 +43,40 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def _start_method() -> str:
+    """How a worker starts. A fork of a process with several threads may wait for ever for a lock
+    that another of them holds; only Linux lets all libraries live on in a fork.
+    """
+    if not FORKS:
+        return "spawn"
+    return "fork" if sys.platform == "linux" and active_count() == 1 else "forkserver"
+
+
 class Worker:
-    """A process at the other end of a pipe, and its job.  most_mib: memory after which the process
-    is `spent`.
+    """A process at the other end of a pipe, and its job.
+
+    most_mib: growth of memory after which its performer is replaced
     """
 
     def __init__(self, most_mib: int = WORKER_MIB) -> None:
-        context: Any = get_context("forkserver" if FORKS else "spawn")
-        context.set_forkserver_preload([__name__])  # has no effect on spawned processes
+        method = _start_method()
+        context: Any = get_context(method)
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, most_mib), daemon=True)
-        if FORKS:
+        if method == "forkserver":
+            context.set_forkserver_preload([__name__])
             with _uninterrupted():
                 import_module("multiprocessing.forkserver").ensure_running()
-            with _deferring_interrupts(), _without_main():
-                self.process.start()
-        else:
-            with _uninterrupted(), _without_main():
-                self.process.start()
-        theirs.close()
         self.job: Job | None = None
-        self.spent = False  # it has crashed, or is worth replacing
+        self.crashed = False
+        try:
+            with _uninterrupted() if method == "spawn" else _deferring_interrupts(), _without_main():
+                self.process.start()
+        except BaseException:
+            if self.process.pid is not None:
+                self.end()
+            raise
+        theirs.close()
 
     def give(self, job: Job) -> None:
         """Send a job to the process."""
@@ -73,11 +90,11 @@ class Worker:
         job, self.job = self.job, None
         assert job is not None
         try:
-            found, self.spent = self.pipe.recv()
+            found = self.pipe.recv()
         # A reset if the crashed process has not read its job.
         except (EOFError, ConnectionResetError):
             self.process.join()
-            self.spent = True
+            self.crashed = True
             return Outcome(job.key, job.seed, error=f"its process ended by {_end(self.process.exitcode)}")
         assert isinstance(found, Outcome)
         return found
@@ -90,35 +107,30 @@ class Worker:
 
 
 @contextmanager
-def _interrupts(handler: Any) -> Iterator[None]:
-    """Handle interrupts by `handler` within the block, if this is the main thread."""
+def _uninterrupted() -> Iterator[None]:
+    """Processes that start within the block ignore interrupts from their first instruction on,
+    because the parent handles them; only the main thread can arrange that.
+    """
     if current_thread() is not main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, handler)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def _uninterrupted() -> AbstractContextManager[None]:
-    """Processes that start within the block ignore interrupts from their first instruction on,
-    because the parent handles them.
-    """
-    return _interrupts(signal.SIG_IGN)
-
-
 @contextmanager
 def _deferring_interrupts() -> Iterator[None]:
-    """Defer interrupts to the end of the block: a forked process has its own handling, and this
-    process must not lose an interrupt.
+    """Block interrupts to the end of the block: a forked process ignores them before it lets them
+    through, and this process must not lose one.
     """
-    deferred: list[int] = []
-    with _interrupts(lambda number, _: deferred.append(number)):
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, *ENDS))
+    try:
         yield
-    if deferred:
-        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
@@ -135,31 +147,65 @@ def _without_main() -> Iterator[None]:
 
 
 def _work(pipe: Connection, most_mib: int) -> None:
-    """The main loop of a worker process, until its pipe is closed. It ignores signals that a
-    terminal or service manager sends to all processes: the parent keeps the finished outcomes and
-    then ends its workers.
+    """The main function of a worker, until its pipe is closed. It ignores signals that a terminal
+    or service manager sends to all processes: the parent keeps the finished outcomes and then ends
+    its workers.  If its performer crashes, it ends likewise.
     """
     for number in (signal.SIGINT, *ENDS):
         signal.signal(number, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
-    with no_collection() if FORKS else nullcontext():
-        while True:
-            try:
-                job = pipe.recv()
-                if FORKS:
-                    pipe.send((perform(job), _peak_mib() > most_mib))
-                else:
-                    pipe.send((perform_among_others(job), False))
-            except (EOFError, ConnectionError):  # the parent has ended
-                return
-
-
-def _end_with_parent() -> None:
-    """End this process when the parent ends, because a job may take minutes."""
     parent = parent_process()
-    if parent is not None:
-        parent.join()
+    assert parent is not None
+    if not FORKS:
+        _end_with(parent.sentinel)
+        _perform_jobs(pipe, perform_among_others, lambda: False)
+        return
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, *ENDS))
+    alive, held = os.pipe()  # the first is readable when this process has ended
+    code = SPENT
+    while code == SPENT:
+        performer = os.fork()
+        if not performer:
+            os.close(held)
+            _perform_and_exit(pipe, most_mib, parent.sentinel, alive)
+        code = os.waitstatus_to_exitcode(os.waitpid(performer, 0)[1])
+    if code < 0:
+        with suppress(OSError):  # SIGKILL has no other meaning
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+def _perform_and_exit(pipe: Connection, most_mib: int, *sentinels: int) -> NoReturn:
+    """The life of a performer."""
+    code = 1
+    try:
+        _end_with(*sentinels)
+        most = _peak_mib() + most_mib
+        with no_collection():
+            code = SPENT if _perform_jobs(pipe, perform, lambda: _peak_mib() > most) else 0
+    finally:
+        os._exit(code)
+
+
+def _perform_jobs(pipe: Connection, how: Callable[[Job], Outcome], is_spent: Callable[[], bool]) -> bool:
+    """Run one job after the other: True if this process is spent, False if the parent has ended."""
+    try:
+        while True:
+            pipe.send(how(pipe.recv()))
+            if is_spent():
+                return True
+    except (EOFError, ConnectionError):
+        return False
+
+
+def _end_with(*sentinels: int) -> None:
+    """End this process when one of the others ends, because a job may take minutes."""
+
+    def end() -> None:
+        wait(sentinels)
         os._exit(1)
+
+    Thread(target=end, daemon=True).start()
 
 
 def _peak_mib() -> float:
@@ -184,8 +230,8 @@ def _started(most_mib: int, running: int) -> Worker:
 
 
 def processes(count: int, most_mib: int = WORKER_MIB) -> Pool:
-    """Run jobs in `count` processes of this machine; each is replaced when it has used `most_mib`
-    of memory.
+    """Run jobs in `count` processes of this machine; each is replaced when it has grown by
+    `most_mib` of memory.
     """
 
     def run(jobs: Iterable[Job]) -> Iterator[Outcome]:
@@ -205,7 +251,7 @@ def processes(count: int, most_mib: int = WORKER_MIB) -> Pool:
                     found = worker.take()
                     following = next(left, None)
                     if following is not None:
-                        if worker.spent:
+                        if worker.crashed:
                             worker.end()
                             worker = crew[index] = _started(most_mib, count)
                         worker.give(following)

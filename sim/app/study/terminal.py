@@ -46,7 +46,8 @@ def progress(name: str, total: int, shown: bool) -> Iterator[Progress | None]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as display:
+    # No thread draws the line: a process with several threads is not forked (`pool.Worker`).
+    with Progress(*columns, console=console, transient=True, auto_refresh=False) as display:
         display.add_task(name, total=total, rate="")
         yield display
 
@@ -66,7 +67,7 @@ def followed(outcomes: Iterable[Outcome], display: Progress | None, kept: int = 
             elif done > kept:
                 rate = (done - kept) / max(perf_counter() - started, 1e-9)
                 rate_text = f"{rate:,.1f} seeds/s  holds in {100 * held / done:.4g}%"
-                display.update(task, advance=1, rate=rate_text)
+                display.update(task, advance=1, rate=rate_text, refresh=True)
         yield one
 
 
