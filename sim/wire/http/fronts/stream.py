@@ -17,6 +17,8 @@ from typing import Final
 
 import trio
 
+from sim.wire.http.fronts.turns import turns
+
 RECEIVE_BYTES: Final = 1 << 16
 PIECE_BYTES: Final = 1 << 16  # of what is encrypted before the client has taken it
 GONE = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
@@ -37,6 +39,7 @@ class Stream:
     def __init__(self, socket: trio.socket.SocketType, context: ssl.SSLContext | None) -> None:
         self.socket = socket
         self._number = socket.fileno()
+        self._turns = turns()
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls: ssl.SSLObject | None = None
         if context is not None:
@@ -78,7 +81,7 @@ class Stream:
             finally:
                 await self._send(self._outgoing.read())
             while (data := self._read_socket()) is None:
-                await trio.lowlevel.wait_readable(self._number)
+                await self._turns.take(self._number)
             if not began and data[:_HEAD_BYTES] in _PLAIN_HEADS:
                 raise NotEncrypted
             if not data:
@@ -97,9 +100,9 @@ class Stream:
         if self._holds:
             await trio.lowlevel.checkpoint()
         else:
-            await trio.lowlevel.wait_readable(self._number)
+            await self._turns.take(self._number)
         while (data := self.read_now()) is None:
-            await trio.lowlevel.wait_readable(self._number)
+            await self._turns.take(self._number)
         return data
 
     def read_now(self) -> bytes | None:
@@ -199,7 +202,7 @@ class Stream:
     async def skip(self) -> None:
         """Read until the client ends its side, and throw it away.  Raises one of GONE."""
         while self._read_socket() != b"":
-            await trio.lowlevel.wait_readable(self._number)
+            await self._turns.take(self._number)
 
     def close(self) -> None:
         """Close it; what waits raises ClosedResourceError."""

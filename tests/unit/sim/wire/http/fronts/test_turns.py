@@ -1,0 +1,78 @@
+"""Connections that become readable at once have their turns in several passes of Trio's loop."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from sim.wire.http.fronts import turns as module
+from sim.wire.http.fronts.turns import RELEASED, Turns, turns
+
+COUNT = 3 * RELEASED
+
+
+class Counted(trio.abc.Instrument):
+    """How many passes there were."""
+
+    passes = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        """Count one."""
+        self.passes += 1
+
+
+@asynccontextmanager
+async def readable() -> AsyncIterator[int]:
+    """The number of a socket that has bytes to read."""
+    ours, theirs = trio.socket.socketpair()
+    with ours, theirs:
+        await theirs.send(b"x")
+        yield ours.fileno()
+
+
+async def passes_of_turns(count: int) -> list[int]:
+    """The pass in which each of some connections has its turn, in the order of the turns."""
+    found: list[int] = []
+    counted = Counted()
+    trio.lowlevel.add_instrument(counted)
+
+    async def take(begin: trio.Event) -> None:
+        async with readable() as number:
+            await begin.wait()
+            await turns().take(number)
+            found.append(counted.passes)
+
+    begin = trio.Event()
+    async with trio.open_nursery() as nursery:
+        for _ in range(count):
+            nursery.start_soon(take, begin)
+        await trio.testing.wait_all_tasks_blocked()
+        begin.set()
+    trio.lowlevel.remove_instrument(counted)
+    return found
+
+
+@pytest.mark.parametrize(("pass_s", "most"), [(-1.0, RELEASED), (1000.0, COUNT)])
+async def test_pass_that_has_taken_its_time_lets_few_connections_go_on(
+    pass_s: float, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PASS_S", pass_s)
+    found = await passes_of_turns(COUNT)
+    assert [found.count(number) for number in sorted({*found})] == [most] * (COUNT // most)
+
+
+async def test_connection_that_is_cancelled_before_its_turn_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "PASS_S", -1.0)
+    own = Turns()
+    async with readable() as number, trio.open_nursery() as nursery:
+        nursery.start_soon(own.take, number)
+        while not own._waiting:
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    assert not own._waiting
