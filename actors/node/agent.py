@@ -19,14 +19,15 @@ Differs  tickers (relist, sync, housekeeping) are instants that are computed whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from sys import intern
+from collections.abc import Callable
 
+from actors.node.agent_events import AgentEvents
+from actors.node.agent_log import log_of
 from actors.node.backoff import Backoff
 from actors.node.clients import NodeClients
 from actors.node.heartbeat.leases import Leases
 from actors.node.heartbeat.node_loop import NodeLoop
-from actors.node.heartbeat.node_status import HEALTHY, Health, host_addresses
+from actors.node.heartbeat.node_status import HEALTHY, VERSION, Health, host_addresses
 from actors.node.heartbeat.runtime_health import RuntimeHealth
 from actors.node.heartbeat.shutdown import NOT_READY, REFUSAL, Shutdown
 from actors.node.pod_spec import Requests, is_critical, requests_of
@@ -41,7 +42,7 @@ from actors.node.pods.admit import (
 )
 from actors.node.pods.housekeeping import Housekeeping
 from actors.node.pods.kill_waits import Kills
-from actors.node.pods.pod_objects import age, only_status_differs, reference
+from actors.node.pods.pod_objects import age, only_status_differs
 from actors.node.pods.preemption import Preemption
 from actors.node.pods.sandboxes import apply_behaviour
 from actors.node.pods.status_manager import StatusManager
@@ -66,8 +67,6 @@ from actors.node.volumes.manager import VolumeManager
 from sim.api.objects import TERMINAL
 from sim.api.store import Item
 from sim.api.types import Obj
-from sim.client.events.recorder import EventKind
-from sim.client.events.recorder import reference as reference_to
 from sim.ident import Names
 from sim.kernel.actor import Context
 from sim.kernel.causes import caused_by
@@ -81,7 +80,6 @@ RESYNC_JITTER_PERCENT = 50  # pod_workers.go: workerResyncIntervalJitterFactor
 SYNCED_POLL_US = 1 * SECOND  # config/apiserver.go: WaitForAPIServerSyncPeriod
 DEFAULT_CIDR = "10.200.0.0/24"
 NO_DRIVERS = StorageDrivers()
-NO_REFERENCE: tuple[tuple[str, str, str], Obj] = ("", "", ""), {}
 
 
 def node_agent_main(
@@ -111,7 +109,7 @@ def node_agent_main(
     return main
 
 
-class NodeAgent:
+class NodeAgent(AgentEvents):
     """One incarnation of a node's agent.
 
     began_us: when it started
@@ -125,10 +123,10 @@ class NodeAgent:
     """
 
     __slots__ = (
-        "_nodes", "_pods", "_pods_listed", "_pods_started", "_recorder", "_reference", "_scheme", "_tick_phase_us",
-        "api", "began_us", "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ips", "housekeeping", "image_gc", "images",
-        "kills", "leases", "log_rotation", "loop", "machine", "manifests", "mirrors", "names", "node_loop", "options",
-        "preemption", "references", "restarts", "runtime", "server", "sessions", "shutdown", "spec", "statuses",
+        "_nodes", "_pods", "_pods_listed", "_pods_started", "_scheme", "_tick_phase_us", "api", "began_us",
+        "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ips", "housekeeping", "image_gc",
+        "images", "kills", "leases", "log_rotation", "loop", "manifests", "mirrors", "node_loop", "options",
+        "preemption", "references", "restarts", "runtime", "server", "sessions", "shutdown", "statuses",
         "used", "volumes", "workers",
     )  # fmt: skip
 
@@ -142,10 +140,7 @@ class NodeAgent:
         drivers: StorageDrivers = NO_DRIVERS,
     ) -> None:
         self.ctx = ctx
-        self.machine = machine
-        self.spec = machine.spec
         self.options = options
-        self.names = names
         name = machine.spec.name
         user = user_of(names, name)
         # server.go: buildKubeletClientConfig
@@ -154,7 +149,8 @@ class NodeAgent:
         main = clients.main(ctx, name, options.api_qps or 5, options.api_burst or 10)
         self.api = Api(ctx, main, user, names)
         self.heartbeats = Api(ctx, heartbeat, user, names)
-        self._recorder = clients.recorder(ctx, name, options.event_qps or 5, options.event_burst or 10)
+        recorder = clients.recorder(ctx, name, options.event_qps or 5, options.event_burst or 10)
+        super().__init__(machine, names, recorder, log_of(ctx, machine, options, names, VERSION))
         self._scheme = clients.scheme
         self.host_ips = host_addresses(machine, options)
         self.dice = Dice(ctx.stream("agent").getrandbits(64))
@@ -179,9 +175,6 @@ class NodeAgent:
         self._pods_started = False
         self.sessions: object = None
         self.server: object = None
-        self._reference = (
-            NO_REFERENCE  # the pod and container of the last event, which often is that of the next
-        )
         self.runtime = RuntimeHealth(self)
         self.housekeeping = Housekeeping(self)
         self.node_loop = NodeLoop(self, heartbeat)
@@ -331,18 +324,6 @@ class NodeAgent:
         self.evictor.consider()
         self.image_gc.consider()
 
-    def node_event(self, reason: str, text: str = "", type_: EventKind = "Normal") -> None:
-        """Record an event about the node; the text follows from the reason if none is given."""
-        name = self.spec.name
-        text = text or f"Node {name} status is now: {reason}"
-        if reason == "Starting":
-            text = f"Starting {self.names.node_agent}."
-        elif reason == "Rebooted":
-            type_, text = "Warning", f"Node {name} has been rebooted, boot id: {self.machine.boot_id}"
-        # Quirk: events of the node carry the node's name as uid.
-        reference = {"kind": "Node", "name": name, "uid": name}
-        self._recorder.event(reference, type_, reason, text)
-
     def _nodes_set(self, nodes: list[Item]) -> None:
         for node in nodes:
             self.node_loop.observed(node.obj)
@@ -455,6 +436,7 @@ class NodeAgent:
         if self._is_mirror(meta):
             self.mirrors.observed(None, (meta["namespace"], meta["name"]))
             return
+        self.log_pod("REMOVE", pod)
         self.preemption.drop(meta["uid"])
         if meta["uid"] in self.workers:
             self.pod_removed(meta["uid"])
@@ -470,6 +452,7 @@ class NodeAgent:
             return
         before = worker.pod
         if not only_status_differs(before, pod):
+            self.log_pod("DELETE" if "deletionTimestamp" in meta else "UPDATE", pod)
             worker.update(item)
             if worker.state == FINISHED:
                 self.statuses.push(worker.uid)
@@ -484,6 +467,7 @@ class NodeAgent:
         uid = meta["uid"]
         if self.preemption.holds(uid, item):
             return
+        self.log_pod("ADD", pod)
         worker = self.workers[uid] = Worker(self, uid, item)
         # The behaviour may have changed since an earlier agent started the containers.
         apply_behaviour(worker, pod)
@@ -623,29 +607,6 @@ class NodeAgent:
         """How long it is until the next housekeeping."""
         return self.housekeeping.after_us()
 
-    # --- events and logs --------------------------------------------------------------------------
-
-    def event(
-        self,
-        pod: Obj,
-        type_: EventKind,
-        reason: str,
-        message: str,
-        container: str = "",
-        annotations: Mapping[str, str] | None = None,
-    ) -> None:
-        """Record an event about a pod or one of its containers."""
-        meta = pod["metadata"]
-        about = meta["uid"], meta.get("resourceVersion", ""), container
-        if self._reference[0] != about:
-            self._reference = about, reference(pod, container)
-        # Very many events have the same message: one string serves them all.
-        self._recorder.event(self._reference[1], type_, reason, intern(message), annotations=annotations)
-
-    def event_about(self, obj: Obj, type_: EventKind, reason: str, message: str) -> None:
-        """Record an event about an object that is not a pod."""
-        self._recorder.event(reference_to(obj), type_, reason, message)
-
     def resync(self, uid: str) -> None:
         """Let the next regular sync of a pod take place, which is skipped otherwise."""
         if (worker := self.workers.get(uid)) is not None:
@@ -653,6 +614,5 @@ class NodeAgent:
 
     def tidy(self) -> None:
         """Release memory that is no longer used."""
-        self._reference = NO_REFERENCE
-        self._recorder.tidy()
+        self.tidy_events()
         self.statuses.tidy()

@@ -42,6 +42,7 @@ from sim.api.scheme.scheme import Scheme
 from sim.api.store import Change, Item
 from sim.api.types import BAD_REQUEST, Endpoint, Reply, Request, UserInfo, Verb
 from sim.api.verbs.call import Identities
+from sim.app.agent_logs import logs_in
 from sim.app.audit.outputs import AuditOutputs
 from sim.app.audit.posting import Posting
 from sim.app.cloud import SimulatedCloud
@@ -114,6 +115,7 @@ class Cluster:
     scheduler_plugins: rules of your own for the choice of nodes (see `actors.scheduler.plugins`)
     audited: False drops the events of the audit that the options ask for
     replaces_log: True replaces a file that is in the place of the audit log
+    agent_logs: a folder for what node agents log, as their options say
     profile: "envtest" for an API server alone, as the envtest of controller-runtime has it
 
     Size: each attribute is a part of the cluster that is made once, in an order on which the run
@@ -141,6 +143,7 @@ class Cluster:
         audited: bool = True,
         replaces_log: bool = False,
         profile: str = "",
+        agent_logs: Path | str | None = None,
     ) -> None:
         seed = checked_seed(seed)
         self.scheduler_plugins = check_added(scheduler_plugins)
@@ -151,6 +154,7 @@ class Cluster:
         self.options = check_options(plan)
         self.audit: AuditOutputs | None = None
         self.audit_settings = self.options.api_server.audit
+        self._agent_logs = logs_in(agent_logs, force=replaces_log)
         self._log_use = audited, replaces_log
         self.scheme = Scheme(
             self.names, self.options.off, enums=is_on(self.options.api_server.gates, OPENAPI_ENUMS)
@@ -312,6 +316,7 @@ class Cluster:
         machine = Machine(self.node_spec(plan))
         machine.disks = self.disks
         machine.sharing = partial(pods_sharing, self.storage.store, self.scheme)
+        machine.log = None if self._agent_logs is None else self._agent_logs.of(plan.name)
         machine.fabric = self.pod_network.fabric
         options = self.options.nodes.get(plan.name)
         if options is None:  # added later than the plan

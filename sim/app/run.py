@@ -193,6 +193,7 @@ async def run_plan(
     audited: bool = True,
     replaces_log: bool = False,
     metered: bool = False,
+    agent_logs: Path | None = None,
 ) -> Result:
     """Run a plan as fast as possible.
 
@@ -203,6 +204,7 @@ async def run_plan(
     fast: the fast paths to take; the result is the same with all, some or none of them
     audited: False drops the events of the audit that the options ask for; so does `outside`
     replaces_log: True replaces a file that is in the place of the audit log
+    agent_logs: a folder for what node agents log
     metered: True lets the components count from the start, for `Result.metrics`; the trace is the
         same
     """
@@ -225,6 +227,7 @@ async def run_plan(
                 fast=fast,
                 audited=audited and outside is None,
                 replaces_log=replaces_log,
+                agent_logs=agent_logs,
             )
             result = await _run(plan, seed, make, trace, checker, watch, picture, prepare, outside, metered)
         trace.outcome = result.outcome()

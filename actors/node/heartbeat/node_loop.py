@@ -20,6 +20,7 @@ from functools import lru_cache
 from operator import methodcaller
 from typing import Any, NamedTuple
 
+from actors.node.agent_log import Ref
 from actors.node.heartbeat.node_status import (
     Health,
     changed,
@@ -162,16 +163,31 @@ class NodeLoop:
         for reason in events:
             agent.node_event(reason)
         self._report_cordon(not agent.options.register_schedulable)
+        self._log("70", "Attempting to register node")
         agent.api.create_node(node, self._registered)
+
+    def _log(self, line: str, text: str, problem: str = "") -> None:
+        """Log about the registration."""
+        agent, log = self._agent, self._agent.log
+        if log is not None:
+            name = agent.names.node_agent
+            where = f"{name}/{name}_node_status.go:{line}"
+            if problem:
+                log.error(where, text, problem, node=Ref(agent.spec.name))
+            else:
+                log.info(0, where, text, node=Ref(agent.spec.name))
 
     def _registered(self, reply: Reply) -> None:
         if reply.ok:
+            self._log("73", "Successfully registered node")
             self._set_node(reply.obj)
             self._reported_us = self._agent.now_us
             self._begin_passes()
         elif reply.reason == "AlreadyExists":
+            self._log("108", "Node was previously registered")
             self._agent.api.get_node(self._agent.spec.name, False, self._reconcile)
         else:
+            self._log("92", "Unable to register node with API server", reply.message or reply.lost)
             self._register_later()
 
     def _register_later(self) -> None:

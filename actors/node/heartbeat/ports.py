@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from actors.node.agent_log import AgentLog
 from actors.node.heartbeat.node_status import Health
 from actors.node.requests import Api
 from actors.node.runtime.ports import Agent
@@ -13,7 +14,10 @@ class HeartbeatAgent(Agent, Protocol):
     """The agent with what only the node loop and the view of the runtime use.
 
     heartbeats: the client for the status
+    log: None if no one keeps it
     """
+
+    log: AgentLog | None
 
     heartbeats: Api
 

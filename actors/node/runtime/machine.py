@@ -116,6 +116,7 @@ class Machine:
     outputs: the logs of containers that run programs
     programs: pod uid -> the processes of its containers, of pods with programs only
     certificates: those of its agent
+    log: keeps what its agent logs; None: nothing does
     rotation_us: when the next rotation of logs may shrink them
     errors: what its runtime reports
     runtime_delay_us: how much longer the runtime's answers take (a slow disk); None: it gives none
@@ -148,6 +149,7 @@ class Machine:
         self.outputs: Mapping[tuple[str, str, int], ContainerLog] = _NONE
         self.programs: Mapping[str, PodPrograms] = _NONE
         self.certificates = Certificates()
+        self.log: Callable[[str, str | None], None] | None = None
         self.rotation_us = -1
         self.errors = RuntimeErrors()
         self.runtime_delay_us: int | None = 0

@@ -60,6 +60,7 @@ def run_shown(
     fast: bool = True,
     replaces_log: bool = False,
     metered: bool = False,
+    agent_logs: Path | None = None,
 ) -> Result:
     """Run a plan, with a live display where the terminal can show one."""
     console = _Console(stderr=True)
@@ -71,6 +72,7 @@ def run_shown(
         fast=fast,
         replaces_log=replaces_log,
         metered=metered,
+        agent_logs=agent_logs,
     )
     if not (live and console.is_terminal):
         return trio.run(run)

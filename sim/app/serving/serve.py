@@ -117,7 +117,13 @@ async def _main(
     arguments: argparse.Namespace, session: Session, plan: Plan, tokens: dict[str, UserInfo]
 ) -> None:
     epoch_us = outside_us()
-    cluster = Cluster(plan.cluster, seed=plan.seed, epoch_us=epoch_us, replaces_log=arguments.force)
+    cluster = Cluster(
+        plan.cluster,
+        seed=plan.seed,
+        epoch_us=epoch_us,
+        replaces_log=arguments.force,
+        agent_logs=arguments.agent_logs,
+    )
     kernel = cluster.kernel
     refuse_existing(cluster.audit_settings, force=arguments.force)
     journal = (

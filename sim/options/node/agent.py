@@ -44,6 +44,7 @@ from sim.options.client_config import configured_server, configured_token, host_
 from sim.options.cloud import cloud_provider
 from sim.options.features.gates import enabled, feature_gates
 from sim.options.node.addresses import node_can_have, node_ips
+from sim.options.node.logs import AgentLogFlags
 from sim.options.node.servers import AgentServerOptions
 from sim.patterns import pattern
 from sim.units import SECOND, quantity_nano, quantity_value
@@ -263,7 +264,7 @@ def _headers(value: object) -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeAgentOptions(AgentServerOptions):
+class NodeAgentOptions(AgentLogFlags, AgentServerOptions):
     """The options of one node agent process."""
 
     # Upstream's default is none: the agent is standalone.
@@ -396,6 +397,7 @@ class NodeAgentOptions(AgentServerOptions):
             )
 
         self._check_client()
+        self.check_logs(self.feature_gates)
 
     def _check_client(self) -> None:
         try:

@@ -48,6 +48,7 @@ def add(commands: Commands) -> None:
     add_outputs(run, "out/<scenario>.html, of many seeds out/<scenario>-seeds.html")
     run.add_argument("--plain", action="store_true")
     run.add_argument("--metrics", type=output_file, metavar="FILE")
+    run.add_argument("--agent-logs", type=Path, metavar="DIR")
     run.add_argument("--force", action="store_true")
     run.set_defaults(call=_run)
 
@@ -92,6 +93,8 @@ def _run(arguments: argparse.Namespace) -> int:
     check_outputs(*outputs, inputs=(arguments.scenario,))
     check_kept(arguments.metrics, arguments.force)
     if arguments.seeds is not None:
+        if arguments.agent_logs is not None:
+            raise InputError("applies to a single run only", "--agent-logs", "leave out --seeds")
         return _run_many(arguments, plan)
     for option in ("jobs", "dask", "resume"):
         if getattr(arguments, option) is not None:
@@ -103,6 +106,7 @@ def _run(arguments: argparse.Namespace) -> int:
         fast=not arguments.plain,
         replaces_log=arguments.force,
         metrics=arguments.metrics,
+        agent_logs=arguments.agent_logs,
     )
 
 
@@ -113,6 +117,7 @@ def run_once(
     fast: bool = True,
     replaces_log: bool = False,
     metrics: Path | None = None,
+    agent_logs: Path | None = None,
 ) -> int:
     """Run a plan as `run_plan` does, write the requested files, and print the result; returns the
     exit status.
@@ -140,6 +145,7 @@ def run_once(
             fast=fast,
             replaces_log=replaces_log,
             metered=metrics is not None,
+            agent_logs=agent_logs,
         )
         files.write(metrics, lambda file: write_text(file, result.metrics))
         if trace is not None:

@@ -48,6 +48,7 @@ def _add_waits(serve: argparse.ArgumentParser) -> None:
 
 def _add_limits(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--journal", type=output_file, metavar="FILE")
+    serve.add_argument("--agent-logs", type=Path, metavar="DIR")
     serve.add_argument("--force", action="store_true")
     serve.add_argument("--max-connections", type=_connections, metavar="N")
 

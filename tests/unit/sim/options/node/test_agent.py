@@ -76,7 +76,7 @@ def test_nothing_or_more_than_all_may_be_the_amount_to_reclaim() -> None:
         ({"enforce-node-allocatable": "pods,none"}, "may not contain additional enforcements"),
         ({"enforce-node-allocatable": "pods,system-reserved"}, "the cgroup must be specified"),
         ({"sync-frequency": "1m", "--sync-frequency": "2m"}, "option sync-frequency is given twice"),
-        ({"v": 5}, "option v has no effect here: the process writes no log"),
+        ({"log-backtrace-at": ":0"}, "option log-backtrace-at has no effect here: a simulated process has"),
         ({"sync-frequency": "0s"}, "must be at least 1s"),
         ({"registry-qps": -1}, "registry-qps"),
         (
