@@ -12,15 +12,19 @@ Mirrors  kubernetes v1.25 pkg/kubelet/cri/streaming/remotecommand/websocket.go: 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
-from sim.api.types import Reply
+import msgspec
+
+from sim.api.types import Reply, UserInfo
 from sim.dataclass import dataclass
 
 # Channels of a command.
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 WINDOW = 256 * 1024
+# Channels of a connection to the server of an agent.
+HEAD, BODY = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +52,13 @@ class LogOptions:
 class StreamRequest:
     """What an API server asks of an agent.
 
-    kind: "exec", "attach", "portforward" or "log"; "proxy" for a connection to a program
+    kind: "exec", "attach", "portforward" or "log"; "proxy" for a connection to a program,
+        "agent" for one to the server of a node's agent
     stdin, stdout, stderr: the channels that the client wants; tty: one terminal for all
     ports: that the query names, for ports
     log: for a log
     backend: the address and port of a program; encrypted: True for TLS
+    upgrade: True if the client of an agent's server wants to change the protocol
     """
 
     kind: str
@@ -68,6 +74,57 @@ class StreamRequest:
     log: LogOptions | None = None
     backend: tuple[str, int] = ("", 0)
     encrypted: bool = False
+    upgrade: bool = False
+
+
+def packed_request(
+    method: str,
+    path: str,
+    query: Sequence[tuple[str, str]],
+    body: bytes,
+    *,
+    token: str = "",
+    certificate: UserInfo | None = None,
+    upgrade: bool = False,
+) -> bytes:
+    """A request to the server of an agent as bytes.  certificate: the user of a client certificate"""
+    user = None if certificate is None else [certificate.name, list(certificate.groups)]
+    return msgspec.msgpack.encode([method, path, list(query), body, token, user, upgrade])
+
+
+def unpacked_request(data: bytes) -> dict[str, Any]:
+    """The fields of such a request by their names."""
+    method, path, query, body, token, user, upgrade = msgspec.msgpack.decode(data)
+    return {
+        "method": method,
+        "path": path,
+        "query": tuple((name, value) for name, value in query),
+        "body": body,
+        "token": token,
+        "certificate": None if user is None else UserInfo(user[0], tuple(user[1])),
+        "upgrade": upgrade,
+    }
+
+
+def packed_head(code: int, media: str, location: str, stream: StreamRequest | None = None) -> bytes:
+    """The head of an answer of an agent as bytes.  stream: what it has opened"""
+    opened = None
+    if stream is not None:
+        flags = (stream.stdin, stream.stdout, stream.stderr, stream.tty)
+        opened = [stream.kind, *flags, list(stream.ports)]
+    return msgspec.msgpack.encode([code, media, location, opened])
+
+
+def unpacked_head(data: bytes) -> tuple[int, str, str, StreamRequest | None]:
+    """Code, media type and location of such a head, and what the answer has opened."""
+    code, media, location, opened = msgspec.msgpack.decode(data)
+    if opened is None:
+        return code, media, location, None
+    kind, stdin, stdout, stderr, tty, ports = opened
+    stream = StreamRequest(
+        kind, "", "", stdin=stdin, stdout=stdout, stderr=stderr, tty=tty, ports=tuple(ports)
+    )
+    return code, media, location, stream
 
 
 class Stream(Protocol):

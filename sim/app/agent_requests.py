@@ -1,12 +1,12 @@
-"""Requests of an API server to the servers of nodes' agents, over the simulated network.
+"""Connections to the servers of nodes' agents, each for one request.
 
-Turns a request into its answer, after the delay of the link, or into the error of the dialer; an
-answer that is a stream is opened by `sim.app.agent_streams`.
+The first bytes of the client are the packed request; the first that come are the packed head of the
+answer.  Then comes its body, or the messages of the stream that the answer has opened.
 
-Holds: an answer, or the error, is given once; so is a request to an agent that ends.
+Holds: a request has one answer, or its connection ends; a stream ends as those of
+`sim.app.agent_streams`.
 
-Mirrors  kubernetes v1.25 pkg/kubelet/client/kubelet_client.go; apimachinery v1.25 pkg/util/proxy;
-         golang net/dial.go.
+Mirrors  kubernetes v1.25 pkg/kubelet/client/kubelet_client.go; apimachinery v1.25 pkg/util/proxy.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from actors.node.node import Node
-from sim.api.types import UserInfo
-from sim.app.agent_streams import DIAL_US
+from sim.api import status
+from sim.api.streams import BODY, HEAD, StreamRequest, packed_head, unpacked_request
+from sim.api.types import Reply, UserInfo
+from sim.app.agent_streams import AgentStream
 from sim.ident import Names
 from sim.kernel import Context
-from sim.kernel.connection import LOST_US, Connection
 from sim.options.node.agent import NodeAgentOptions
 
 if TYPE_CHECKING:  # only a run with such requests needs it
-    from actors.node.server.exchange import AgentRequest, AgentResponse
-
-    Answered = Callable[[AgentResponse | str], None]
+    from actors.node.server.exchange import AgentResponse, Port
 
 
 def server_identity(names: Names, options: NodeAgentOptions) -> UserInfo | None:
@@ -37,67 +36,79 @@ def server_identity(names: Names, options: NodeAgentOptions) -> UserInfo | None:
     return UserInfo(names.component("apiserver-") + f"{names.node_agent}-client", (names.group_masters,))
 
 
-class AgentExchange:
-    """One request.
-
-    _answered: takes the answer, or why there is no connection; None once it has been called
-    """
+class AgentConnection(AgentStream):
+    """One connection."""
 
     def __init__(
-        self, ctx: Context, node: Node, request: AgentRequest, address: str, answered: Answered
+        self,
+        ctx: Context,
+        node: Node,
+        request: StreamRequest,
+        address: str,
+        left: Callable[[AgentStream], None],
+        port: Port,
+        user: UserInfo | None = None,
     ) -> None:
-        """ctx: of the API server; address: of the agent"""
-        self._kernel, self._node = ctx.kernel, node
-        self._request, self._address = request, address
-        self._answered: Answered | None = answered
-        hosts = ctx.name, node.name
-        self._link = Connection(self._kernel, *hosts, self._at_agent, self._at_server, self._lost)
-        self._link.up.send(request)
-        self._kernel.timer_at(self._kernel.now_us + DIAL_US, self._time_out)
-        self._reached = False
+        """ctx: of the client's process; port: of the agent
 
-    def stop(self) -> None:
-        """The client does not wait for the answer any more."""
-        self._answered = None
-        self._link.close()
+        user: of the client's certificate; None takes that of the request
+        """
+        super().__init__(ctx, node, request, address, left, upgrades=request.upgrade)
+        self._port, self._user = port, user
 
-    def _answer(self, answer: AgentResponse | str) -> None:
-        answered, self._answered = self._answered, None
-        self._link.close()
-        if answered is not None:
-            answered(answer)
+    def _failure(self, why: str) -> Reply:
+        if self.request.upgrade:
+            return super()._failure(why)
+        return Reply(503, body=status.service_unavailable(f"error trying to reach service: {why}"))
 
-    def _time_out(self, _: Any) -> None:
-        if not self._reached:
-            self._answer(f"dial tcp {self._address}: i/o timeout")
+    def _at_agent(self, message: Any) -> None:
+        if self._node.machine.agent is None and message[0] == HEAD:
+            self._reset()  # the process has ended since the connection was made
+        else:
+            super()._at_agent(message)
 
-    def _lost(self) -> None:
-        self._answer("EOF" if self._reached else f"dial tcp {self._address}: connect: no route to host")
+    def _check(self) -> None:
+        """Access is checked when the request has come."""
+        self._link.down.send(("opened", 0))
 
-    def _at_server(self, answer: Any) -> None:
-        self._answer(answer)
-
-    def _at_agent(self, request: AgentRequest) -> None:
-        self._reached = True
-        agent = self._node.machine.agent
-        if agent is not None:
-            agent.ctx.run(self._handle, agent)  # a process that hangs reads later
-        elif self._node.machine.powered:
-            self._reached = False
-            self._link.down.send(f"dial tcp {self._address}: connect: connection refused")
-
-    def _handle(self, agent: Any) -> None:
+    def _do(self, message: Any) -> None:
+        if message[0] != HEAD or self._agent_side is not None:
+            super()._do(message)
+            return
+        from actors.node.server.exchange import AgentRequest
         from actors.node.server.server import server_of
 
-        server_of(agent).handle(self._request, self._link.down.send, self._reset)
+        fields = unpacked_request(message[1])
+        certificate = self._user or fields.pop("certificate", None)
+        request = AgentRequest(**{**fields, "port": self._port, "certificate": certificate})
+        self._link.down.send(("took", len(message[1])))
+        server_of(self._node.machine.agent).handle(request, self._respond, self._reset)
 
-    def _reset(self) -> None:
-        """The agent's process has ended: the client notices it, unless the machine is off."""
-        if not self._link.closed:
-            self._kernel.timer_at(self._kernel.now_us, self._tell_reset)
+    def _respond(self, response: AgentResponse) -> None:
+        if self._link.closed:
+            return
+        if response.stream is None:
+            self._say(response.code, response.media, response.location, response.body)
+            return
+        from actors.node.server.exchange import PLAIN
+        from actors.node.server.sessions import sessions_of
 
-    def _tell_reset(self, _: Any) -> None:
-        if self._node.machine.powered:
-            self._link.down.send("EOF")
-        else:
-            self._kernel.timer_at(self._kernel.now_us + LOST_US, lambda _: self._link.lose())
+        def send(message: Any) -> None:
+            what, value = message
+            if what == "opened":
+                self._link.down.send((HEAD, packed_head(response.code, PLAIN, "", response.stream)))
+            elif what == "refused":
+                self._say(value[0], PLAIN, "", value[1].encode())
+            else:
+                self._link.down.send(message)
+
+        sessions = sessions_of(self._node.machine.agent)
+        begun = sessions.begin(response.stream, send, self._reset)
+        if begun is not None:
+            self._agent_side = sessions, *begun
+
+    def _say(self, code: int, media: str, location: str, body: bytes) -> None:
+        self._link.down.send((HEAD, packed_head(code, media, location)))
+        if body:
+            self._link.down.send((BODY, body))
+        self._link.down.send(("end", 0))

@@ -122,10 +122,12 @@ class AgentStream:
     def _fail(self, why: str) -> None:
         """There is no connection."""
         self._link.close()
-        backend = f"error dialing backend: {why}"
-        body = status.internal_error(backend) if self._upgrades else status.plain_error(why)
-        self._answer(Reply(500, body=body))
+        self._answer(self._failure(why))
         self._finish()
+
+    def _failure(self, why: str) -> Reply:
+        backend = f"error dialing backend: {why}"
+        return Reply(500, body=status.internal_error(backend) if self._upgrades else status.plain_error(why))
 
     def _time_out(self, _: Any) -> None:
         if self._opened is not None:

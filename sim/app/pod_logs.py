@@ -76,20 +76,37 @@ class AgentCalls:
         return self._open(node, StreamRequest("log", *names, log=options), address)
 
     def stream(self, node: str, request: StreamRequest, address: str) -> Reply:
-        """A stream to a container of a node with an agent that listens."""
+        """A stream to a container of a node with an agent that listens, or to the agent's server."""
+        if request.kind == "agent":
+            return self._connect(self._nodes[node], request, address)
         if not self._agents[node].enable_debugging_handlers:
             return Reply(405, body=DISABLED)
         return self._open(self._nodes[node], request, address)
 
     def _open(self, node: Node, request: StreamRequest, address: str) -> Reply:
-        ctx, upgrades = self._server(), request.kind != "log"
-        if ctx is not self._hooked:
-            self._hooked = ctx
-            ctx.on_stop(self._end)
+        ctx, upgrades = self._context(), request.kind != "log"
         sent = self._sent(node.name, request)
         stream = AgentStream(ctx, node, request, address, self._left, upgrades=upgrades, sent=sent)
         self._streams[stream] = None
         return Reply(101 if upgrades else 200, body="", stream=stream)
+
+    def _connect(self, node: Node, request: StreamRequest, address: str) -> Reply:
+        """A connection to the server of an agent."""
+        from actors.node.server.exchange import Port
+        from sim.app.agent_requests import AgentConnection
+
+        user = server_identity(self._names, self._agents[node.name])
+        stream = AgentConnection(self._context(), node, request, address, self._left, Port.MAIN, user)
+        self._streams[stream] = None
+        return Reply(200, body="", stream=stream)
+
+    def _context(self) -> Context:
+        """The API server's process, at the end of which all streams end."""
+        ctx = self._server()
+        if ctx is not self._hooked:
+            self._hooked = ctx
+            ctx.on_stop(self._end)
+        return ctx
 
     def _sent(self, node: str, request: StreamRequest) -> AgentRequest | None:
         """What the agent checks access by; None if it lets everyone in."""

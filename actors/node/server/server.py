@@ -78,6 +78,11 @@ class AgentServer:
         """What the node uses."""
         return self._figures
 
+    @property
+    def waiting(self) -> int:
+        """How many requests have no answer yet."""
+        return len(self._resets)
+
     def _stop(self) -> None:
         """The agent's process ends; its sockets are closed."""
         resets, self._resets = self._resets, {}

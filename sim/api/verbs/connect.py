@@ -1,8 +1,7 @@
 """Connecting subresources: exec, attach and portforward of pods; proxy of pods, services and nodes.
 
 A request becomes a stream to the agent of a node or to a program of a pod, or the refusal that
-precedes one: of an object, a container, a host, a port or a backend that is not there. Where
-upstream would pass a proxied request to an agent, the answer is 501.
+precedes one: of an object, a container, a host, a port or a backend that is not there.
 
 The caller puts three values among the options, in place of any that the client sent: `PATH`, the
 rest of the URL behind `proxy`, `QUERY`, the whole query, and `UPGRADE` if the client wants to
@@ -42,7 +41,6 @@ from sim.api.verbs.log import agent_of, container_of
 
 PATH, QUERY, UPGRADE = "path", "query", "upgrade"
 _SWITCHES = ("stdin", "stdout", "stderr", "tty")
-NOT_PASSED = "this server passes no requests to node agents"
 _PORT_MAX = 65535
 _PORTS = {"": 80, "http": 80, "https": 443}  # of schemes, and of names that every system knows
 _BROADCAST = ip_address("255.255.255.255")
@@ -152,14 +150,6 @@ def port_problem(given: str) -> str:
     return ""
 
 
-def _from_agent(call: Call, node_name: str, why: str) -> Refusal:
-    """The answer where a node's agent would take over.  why: the error if it does not listen"""
-    listens = call.registry.agent_listens
-    if listens is not None and not listens(node_name):
-        return _unreachable(call, why)
-    return Refusal(501, "", NOT_PASSED)
-
-
 # --- proxies --------------------------------------------------------------------------------------
 
 
@@ -225,7 +215,11 @@ def _proxy_node(call: Call) -> Steps:
         return _dialled(call, address, port, scheme)
     if _is_redirected(call):
         return Reply(301, body="")
-    raise _from_agent(call, name, refused(address, own))
+    listens, stream = call.registry.agent_listens, call.registry.stream
+    if stream is None or (listens is not None and not listens(name)):
+        raise _unreachable(call, refused(address, own))
+    request = StreamRequest("agent", "", name, backend=(address, own), upgrade=UPGRADE in call.options)
+    return stream(name, request, joined(address, own))
 
 
 def _parts_of(call: Call, what: str) -> tuple[str, str, str]:

@@ -63,7 +63,7 @@ class Connecting:
             given[connect.UPGRADE] = "true"
         reply, _ = await self._gateway.call(request_of(request, given))
         request.audited.reply(reply, target.resource)
-        if reply.stream is not None and reply.stream.request.kind == "proxy":
+        if reply.stream is not None and reply.stream.request.kind in ("proxy", "agent"):
             return await self._proxied(request, reply.stream)
         if reply.stream is not None:
             return _switched(exchange, reply.stream, self._names.group_domain)
@@ -83,7 +83,15 @@ class Connecting:
 
         request.exchange.extensions[OPENED].append(stream.stop)
         try:
-            response = await proxied(request.exchange, stream, request.path, request.target.path)
+            if stream.request.kind == "agent":
+                from sim.wire.http.remote.agents import proxied_to_agent
+
+                domain = self._names.group_domain
+                response = await proxied_to_agent(
+                    request.exchange, stream, request.path, request.target.path, domain
+                )
+            else:
+                response = await proxied(request.exchange, stream, request.path, request.target.path)
         except NoAnswer as error:
             stream.stop()
             return self._rendered(request, Reply(error.body["code"], body=error.body))

@@ -9,7 +9,7 @@ Mirrors  kubernetes v1.25 pkg/kubelet/cri/streaming/remotecommand/httpstream.go
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 import trio
@@ -27,7 +27,11 @@ BEGIN_S = 30.0  # DefaultStreamCreationTimeout
 class Carrying:
     """One connection."""
 
-    def __init__(self, stream: OutsideStream, agreed: Agreed) -> None:
+    def __init__(
+        self, stream: OutsideStream, agreed: Agreed, early: Sequence[tuple[int, bytes]] = ()
+    ) -> None:
+        """early: messages of the stream that were taken already"""
+        self._early = early
         self._stream, self._agreed, self._codec = stream, agreed, agreed.codec
 
     async def carry(
@@ -72,10 +76,12 @@ class Carrying:
                 for channel, data in puts:
                     await stream.put(channel, data)
                 nursery.start_soon(_limit, begun, nursery.cancel_scope)
-                while came := await stream.take():
+                came = list(self._early)
+                while came or (came := await stream.take()):
                     for channel, data in came:
                         codec.send(channel, self._shown(channel, data))
                     await flush()
+                    came = []
                 await begun.wait()  # a short command ends before its client has begun
                 codec.end()
                 await flush()

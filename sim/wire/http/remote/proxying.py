@@ -133,8 +133,12 @@ async def proxied(exchange: Exchange, stream: OutsideStream, path: str, rest: st
     parts = _parts(backend, reader, first)
     if upgrades:
         return Response(code, parts, answered_headers(headers, whole=False))
-    where = Proxied(address_of(*stream.request.backend), exchange.headers.get("host"), prefix)
-    return await _rewritten(code, headers, parts, where)
+    return await rewritten_answer(code, headers, parts, proxied_at(exchange, stream, prefix))
+
+
+def proxied_at(exchange: Exchange, stream: OutsideStream, prefix: str) -> Proxied:
+    """Where the answers of a backend lead to.  prefix: of the paths that lead to it"""
+    return Proxied(address_of(*stream.request.backend), exchange.headers.get("host"), prefix)
 
 
 def _head(exchange: Exchange, rest: str, prefix: str, size: int, *, upgrades: bool) -> bytes:
@@ -173,7 +177,7 @@ async def _parts(backend: _Backend, reader: AnswerReader, first: bytes) -> Async
         backend.close()
 
 
-async def _rewritten(
+async def rewritten_answer(
     code: int, headers: list[tuple[str, str]], parts: AsyncGenerator[bytes, None], where: Proxied
 ) -> Response:
     """The answer with links that lead through the proxy."""
