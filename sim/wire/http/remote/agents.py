@@ -1,7 +1,7 @@
 """Requests to the servers of nodes' agents, through the proxy of an API server or directly.
 
-Turns a client's request into the first bytes of a connection to an agent, and what comes into the
-answer: a page, a log that goes on, or a change of the protocol.
+Turns a client's request into the first bytes of a connection to an agent, and its messages into the
+answer: a page, a log that is followed, or a change of the protocol.
 
 Mirrors  apimachinery v1.25 pkg/util/proxy/upgradeaware.go; golang net/http server.go (the answer to
          a connection that breaks).
