@@ -37,13 +37,13 @@ from actors.node.pods.admit import (
     refuse,
     refuse_os,
     refuse_otherwise,
-    refuse_sysctls,
     refuse_under_pressure,
 )
 from actors.node.pods.housekeeping import Housekeeping
 from actors.node.pods.kill_waits import Kills
 from actors.node.pods.pod_objects import age, only_status_differs
 from actors.node.pods.preemption import Preemption
+from actors.node.pods.resources import Resources
 from actors.node.pods.sandboxes import apply_behaviour
 from actors.node.pods.status_manager import StatusManager
 from actors.node.pods.worker import Worker
@@ -126,7 +126,7 @@ class NodeAgent(AgentEvents):
         "_nodes", "_pods", "_pods_listed", "_pods_started", "_scheme", "_tick_phase_us", "api", "began_us",
         "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ips", "housekeeping", "image_gc",
         "images", "kills", "leases", "log_rotation", "loop", "manifests", "mirrors", "node_loop", "options",
-        "preemption", "references", "restarts", "runtime", "server", "sessions", "shutdown", "statuses",
+        "preemption", "references", "resources", "restarts", "runtime", "server", "sessions", "shutdown", "statuses",
         "used", "volumes", "workers",
     )  # fmt: skip
 
@@ -175,10 +175,9 @@ class NodeAgent(AgentEvents):
         self._pods_started = False
         self.sessions: object = None
         self.server: object = None
-        self.runtime = RuntimeHealth(self)
-        self.housekeeping = Housekeeping(self)
+        self.runtime, self.housekeeping = RuntimeHealth(self), Housekeeping(self)
         self.node_loop = NodeLoop(self, heartbeat)
-        self.shutdown = Shutdown(self, self.node_loop)
+        self.shutdown, self.resources = Shutdown(self, self.node_loop), Resources(self)
         clients_of_lease, jitter = (self.heartbeats, heartbeat), self.spec.lease_jitter
         self.leases = Leases(ctx, clients_of_lease, name, options, self.node_uid, self.node_unknown, jitter)
         node_handlers = (self._nodes_set, self._node_event, self.node_unknown)
@@ -216,6 +215,7 @@ class NodeAgent(AgentEvents):
             self.leases.start()
         else:
             self._pods_listed = True  # there is no such source
+            self.resources.pods_known()
         self.manifests.start()
         if options.manifest_url:
             ManifestUrl(self, self.manifests, self._scheme).start()
@@ -356,7 +356,7 @@ class NodeAgent(AgentEvents):
 
     def runtime_up(self) -> None:
         """The runtime is ready for the first time: start what depends on it."""
-        self.node_event("NodeAllocatableEnforced", "Updated Node Allocatable limit across pods")
+        self.resources.start()
         self.evictor.start()
         self.log_rotation.start()
 
@@ -416,6 +416,7 @@ class NodeAgent(AgentEvents):
             with caused_by(self.ctx.kernel, item.cause if is_news else 0):
                 self._observed(item, pod)
         if first:
+            self.resources.pods_known()
             self.mirrors_due()
             self.housekeep_later()
             self.volumes.reconstruct(self._runs)
@@ -498,11 +499,11 @@ class NodeAgent(AgentEvents):
         pod, refusal = worker.pod, None
         if pressures := self.evictor.past.conditions:
             refusal = refuse_under_pressure(pod, pressures, static, self.names.taint_memory_pressure)
-        refusal = refusal or refuse_sysctls(pod, self.options.allowed_unsafe_sysctls)
+        refusal = refusal or self.resources.admit(pod)
         if refusal is not None:
             return refusal
         # Before the registration, the node that is about to be registered counts.
-        node = self.node or self.node_loop.initial()[0]
+        node = self.resources.node_for(pod, self.node or self.node_loop.initial()[0])
         critical = is_critical(pod, static)
         judge = refuse_otherwise if critical else refuse
         refusal = judge(pod, requests, self.used, node, static)
@@ -570,6 +571,7 @@ class NodeAgent(AgentEvents):
         if worker.requests is not None:
             self.used.remove(worker.requests)
             worker.requests = None
+            self.resources.changed()
 
     def worker_finished(self, uid: str) -> None:
         """The pod's worker has done all of its work."""

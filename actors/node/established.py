@@ -23,6 +23,7 @@ from actors.node.sources.references import variables_of, volumes_of
 from actors.node.volumes.specs import managed_volumes
 from sim.api.types import Obj
 from sim.ident import Names
+from sim.options.features.gates import enabled
 from sim.options.node.agent import NodeAgentOptions
 from sim.units import format_time
 
@@ -30,6 +31,10 @@ from sim.units import format_time
 def registered(machine: Machine, options: NodeAgentOptions, names: Names, wall_us: int) -> Obj:
     """The Node object that the agent of a healthy machine registers."""
     fixed = fixed_status(machine, options, host_addresses(machine, options))
+    if machine.spec.devices and enabled(options.feature_gates, "DevicePlugins"):
+        devices = {one.resource: str(len(one.ids)) for one in machine.spec.devices}
+        fixed = {**fixed, **{key: {**fixed[key], **devices} for key in ("capacity", "allocatable")}}
+        machine.allocations.plugins_ready = True
     status, _ = status_of(machine, options, fixed, {}, HEALTHY, format_time(wall_us))
     return new_node(machine, options, names, status)
 

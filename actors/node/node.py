@@ -6,7 +6,7 @@ process. Faults of the network belong to `sim.kernel.network`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -163,6 +163,13 @@ class Node:
         self.machine.records.relief = self._kernel.cause
         self._note_fault(self.machine.shared(resource), False)
         self.machine.end_pressure(resource)
+
+    def break_devices(self, resource: str, ids: Collection[str]) -> None:
+        """Only these devices of a plug-in are not healthy; the agent learns it at once."""
+        machine = self.machine
+        machine.broken_devices = {**machine.broken_devices, resource: ids}
+        if machine.agent is not None:
+            machine.agent.resources.list_devices()
 
     def _note_fault(self, aspect: str, active: bool) -> None:
         """Keep the record of a fault that begins, or drop that of a fault that ends."""

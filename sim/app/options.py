@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from actors.apiserver.options import UNCACHED, ApiServerOptions
+from actors.node.resources.checks import problem_of
 from actors.node.thresholds import reserved_nano
 from sim.api.admission.chain import check_plugins
 from sim.api.admission.configuration import Configuration, read_configuration
@@ -263,6 +264,8 @@ def node_agent_options(node: NodePlan, names: Names) -> NodeAgentOptions:
         raise InputError(f"invalid node labels: {problems[0].message}", place)
     _check_taints(node, options)
     _check_allocatable(node, options, names)
+    if (found := problem_of(options, machine_capacity(node), node.topology)) is not None:
+        raise InputError(f"{found[0]}: {found[1]}", node.places.get(found[0], node.place))
     return options
 
 

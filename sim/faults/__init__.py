@@ -36,6 +36,7 @@ MODULES = (
     "machines.fail",
     "machines.reboot",
     "machines.pressure",
+    "machines.devices",
     "machines.workload",
     "machines.manifest",
     "surroundings.metric",

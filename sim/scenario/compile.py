@@ -34,6 +34,7 @@ from sim.scenario.check.expectation_windows import Windows
 from sim.scenario.manifests import soundness
 from sim.scenario.manifests.naming import translate
 from sim.scenario.plan.context import Existing, Known
+from sim.scenario.plan.machines import machine_parts
 from sim.scenario.plan.option_files import agent_flags, with_files
 from sim.scenario.plan.own_kinds import Planned, kind_remedy
 from sim.scenario.plan.places import places_of
@@ -384,6 +385,7 @@ class _Compiler:
         problems.report()
         capacity = {key: str(value) for key, value in group.capacity.items()}
         flags = agent_flags(self.document, self.folder, group.flags, (*path, "flags"), NAMES[naming])
+        topology, devices = machine_parts(self.document, self.duration, group, capacity, path)
         for index in range(group.count):
             zone = group.zones[index % len(group.zones)] if group.zones else ""
             number = index // len(group.zones) if group.zones else index
@@ -400,6 +402,8 @@ class _Compiler:
                 *flags,
                 static_pods,
                 group.lease_jitter,
+                topology=topology,
+                devices=devices,
             )
 
     def _check_runtime(self, runtime: sections.Runtime, path: Path_) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
 from operator import methodcaller
@@ -318,6 +319,16 @@ class NodeLoop:
     def list_images(self) -> None:
         """Show the images that the machine holds now."""
         self._fixed = {**self._fixed, **image_list(self._agent.machine, self._agent.options)}
+        self.changed()
+
+    def list_amounts(self, capacity: Mapping[str, str], allocatable: Mapping[str, str]) -> None:
+        """Show these amounts of resources besides those of the machine."""
+        fixed = self._fixed
+        self._fixed = {
+            **fixed,
+            "capacity": {**fixed["capacity"], **capacity},
+            "allocatable": {**fixed["allocatable"], **allocatable},
+        }
         self.changed()
 
     def list_volumes(self, in_use: list[str]) -> None:

@@ -80,10 +80,11 @@ def start_container(
     fault = profile.imposed(pod, name, init, "start_error" if behaviour.start_error else "exit_after_us")
     container = agent.machine.start(runtime, name, spec["image"], behaviour, agent.now_us, fault, previous)
     worker.made_us = agent.now_us
+    agent.resources.starting(pod, name, container.ident)
     if interpreter is not None and not behaviour.start_error:
         from actors.node.pods.launch import launch
 
-        launch(worker, spec, container, variables, interpreter)
+        launch(worker, spec, container, {**agent.resources.environment(pod, name), **variables}, interpreter)
     if container.reason == "StartError":
         worker.reasons = reasoned(worker.reasons, name, ("RunContainerError", container.message))
         with caused_by(kernel, met_first(runtime, container, fault)):

@@ -38,6 +38,7 @@ from actors.node.sources.host_files import hosts_file, kernel_name
 from actors.node.sources.pod_dns import resolver_file
 from sim.api.types import Obj
 from sim.kernel.causes import caused_by
+from sim.options.node.agent import NodeAgentOptions
 from sim.units import quantity_milli, quantity_value
 
 MESSAGE_PATH = "/dev/termination-log"
@@ -47,6 +48,7 @@ NOT_STARTED = (
 )
 START_ERROR_CODE = 128
 NOTES_MAX = 100  # of one container: a script could make up commands without end
+QUOTA_US_MIN = 1000  # helpers_linux.go: MinQuotaPeriod
 
 
 def programs_of(worker: PodWorker) -> PodPrograms:
@@ -154,6 +156,7 @@ def _launch(
     cwd = spec.get("workingDir") or "/"
     with suppress(FileError):
         make_folders(files, cwd)
+    views = agent.resources.views(pod, spec["name"], container.ident)
     limits, capacity = (spec.get("resources") or {}).get("limits") or {}, agent.spec.capacity
     surroundings = Surroundings(
         spec["name"], spec.get("image") or "", meta["name"], meta.get("namespace", "default"), hostname, files,
@@ -163,7 +166,9 @@ def _launch(
             memory_bytes=quantity_value(capacity.get("memory", "0")),
         ),
         memory_limit_bytes=quantity_value(str(limits.get("memory", "0"))),
-        cpu_limit_milli=quantity_milli(str(limits.get("cpu", "0"))),
+        cpu_quota_us=cpu_quota_us(quantity_milli(str(limits.get("cpu", "0"))), options),
+        cpu_period_us=options.cpu_cfs_quota_period_us,
+        usable=views,
         sysctls={
             one["name"]: one["value"] for one in (pod_spec.get("securityContext") or {}).get("sysctls") or ()
         },
@@ -214,6 +219,16 @@ def wake(worker: PodWorker, port: int) -> Wakes:
         if declares(spec, port) and container.healthy(agent.now_us):
             answer = Wakes.ANSWERS
     return answer
+
+
+def cpu_quota_us(milli: int, options: NodeAgentOptions) -> int:
+    """The time in each period that a limit of cpu allows; 0: no limit.
+
+    Mirrors  pkg/kubelet/cm/helpers_linux.go: MilliCPUToQuota (v1.25).
+    """
+    if not milli or not options.cpu_cfs_quota:
+        return 0
+    return max(milli * options.cpu_cfs_quota_period_us // 1000, QUOTA_US_MIN)
 
 
 def _own_files(worker: PodWorker, spec: Obj, now_us: int) -> list[Mount]:

@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from actors.node.backoff import Backoff
+from actors.node.heartbeat.node_loop import NodeLoop
 from actors.node.heartbeat.runtime_health import RuntimeHealth
 from actors.node.pods.preemption import Preemption
 from actors.node.pods.prober import Probe
@@ -22,7 +24,26 @@ from actors.node.sources.mirrors import Mirrors
 from actors.node.sources.references import References
 from actors.node.sync_loop import SyncLoop
 from actors.node.volumes.manager import VolumeManager
+from sim.api.types import Obj
 from sim.kernel.dice import Dice
+
+
+class PodResources(Protocol):
+    """The managers of processors, memory and devices (`resources`) as the start of a container sees
+    them.
+    """
+
+    def starting(self, pod: Obj, name: str, instance: str) -> None:
+        """A container is about to start as this instance."""
+        ...
+
+    def environment(self, pod: Obj, name: str) -> Mapping[str, str]:
+        """The variables that devices give to a container."""
+        ...
+
+    def views(self, pod: Obj, name: str, instance: str) -> tuple[Callable[[], int], Callable[[], int]] | None:
+        """The processors and NUMA nodes that an instance may use, when called; None: all."""
+        ...
 
 
 class PodAgent(Agent, Protocol):
@@ -43,6 +64,12 @@ class PodAgent(Agent, Protocol):
     images: Images
     image_gc: ImageGC
     container_gc: ContainerGC
+    node_loop: NodeLoop
+
+    @property
+    def resources(self) -> PodResources:
+        """The managers of processors, memory and devices."""
+        ...
 
     @property
     def runtime(self) -> RuntimeHealth:

@@ -103,7 +103,7 @@ def thresholds_of(options: NodeAgentOptions) -> tuple[Threshold, ...]:
     """All thresholds, in the order in which they are acted on."""
     found = []
     for signal in RANKS:
-        if signal == ALLOCATABLE and "pods" not in options.enforce_node_allocatable:
+        if signal == ALLOCATABLE and not options.enforces_pods:
             continue
         # Quirk: each hard memory threshold also guards the memory cgroup of all pods, and a soft
         # one without a grace period is hard.

@@ -52,7 +52,8 @@ class Surroundings:
     network: the network of its pod (`network.Network`)
     wall: turns an instant of virtual time into the reading of the node's clock
     memory_limit_bytes: the container's limit; 0: none
-    cpu_limit_milli: the container's limit in thousandths of a processor; 0: none
+    cpu_quota_us: the processor time that it may use in each period of cpu_period_us; 0: no limit
+    usable: give the processors, and the NUMA nodes for memory, that it may use; None: all
     sysctls: name with dots -> value, of those that the pod sets
     read_only: True if the container's own file system can only be read
     unknown: takes a note of something that the interpreter cannot do, in a sentence without a dot
@@ -69,11 +70,23 @@ class Surroundings:
     wall: Callable[[int], Wall] = _epoch
     node: NodeFacts = DEFAULT_FACTS
     memory_limit_bytes: int = 0
-    cpu_limit_milli: int = 0
+    cpu_quota_us: int = 0
+    cpu_period_us: int = 100_000
+    usable: tuple[Callable[[], int], Callable[[], int]] | None = None
     sysctls: Mapping[str, str] = field(default_factory=dict)
     read_only: bool = False
     unknown: Callable[[str], None] = _unnoticed
     missing: Callable[[str], None] = _unnoticed
+
+    @property
+    def cpus(self) -> int:
+        """The processors that it may use, as a set of bits."""
+        return self.usable[0]() if self.usable is not None else (1 << self.node.cpus) - 1
+
+    @property
+    def memory_nodes(self) -> int:
+        """The NUMA nodes of the memory that it may use, as a set of bits."""
+        return self.usable[1]() if self.usable is not None else 1
 
     def wall_us(self, now_us: int) -> Wall:
         """The reading of the node's clock at an instant of virtual time."""

@@ -14,12 +14,13 @@ Differs  the runtime itself sends SIGKILL at the end of the grace period: an age
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from sys import intern
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from actors.node.credentials import Certificates
+from actors.node.resources.state import Allocations
 from actors.node.runtime.containers import Container, CpuTime, PodRuntime
 from actors.node.runtime.log.files import LogFiles
 from actors.node.runtime.mounts import Device
@@ -127,6 +128,8 @@ class Machine:
     outside: resource -> its use from outside of the pods
     mounts: unique name of a volume -> for which pods it is mounted
     host_files: what volumes have changed on its disks
+    allocations: the processors, memory and devices that containers have, on its disk
+    broken_devices: resource -> the ids of its devices that are not healthy
     disks: uid of a persistent volume -> its files, which all machines of the cluster share
     interpreter: runs programs of containers in place of the known ones, in tests
     agent: the running NodeAgent, for the log endpoint and for faults
@@ -160,6 +163,8 @@ class Machine:
         self.outside: dict[str, Ramp | Most] = {}
         self.mounts: dict[str, Device] = {}
         self.host_files = HostFiles()
+        self.allocations = Allocations()
+        self.broken_devices: Mapping[str, Collection[str]] = _NONE
         self.disks: dict[str, Any] = {}
         self.interpreter: Interpreter | None = None
         self.agent: Any = None
@@ -434,6 +439,7 @@ class Machine:
         """Lose the disk: what is powered on next is another machine of the same name."""
         self.host_files.paths, self.host_files.volumes = {}, {}
         self.pods = {}
+        self.allocations = Allocations()
         self.images = dict(self.spec.profile.images)
         self.missing = ()
         self.manifests = _manifests(self.spec)

@@ -20,6 +20,7 @@ from actors.node.runtime.programs import is_known, on_term, words_of
 from sim.api.kinds.common.volumes.binding import claim_name
 from sim.api.types import Obj
 from sim.dataclass import dataclass
+from sim.options.machines import PLAIN, DeviceSpec, TopologySpec
 from sim.units import MS, SECOND
 
 
@@ -290,6 +291,7 @@ class NodeSpec:
     taints: as in the API (key, value, effect), set at registration
     static_pods: pod objects as in the manifest directory
     pod_cidr: used while the Node object has none, as by a network plug-in with addresses of its own
+    devices: those of its device plug-ins
     lease_jitter: False renews the lease at whole multiples of its interval, for timing to the
         hundredth
     """
@@ -310,3 +312,5 @@ class NodeSpec:
     lease_jitter: bool = True
     os: str = "linux"
     arch: str = "amd64"
+    topology: TopologySpec = PLAIN
+    devices: tuple[DeviceSpec, ...] = ()

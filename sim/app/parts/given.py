@@ -52,4 +52,6 @@ def node_spec(names: Names, plan: NodePlan, number: int) -> NodeSpec:
         static_pods=plan.static_pods,
         profile=profile_of(plan.runtime),
         lease_jitter=plan.lease_jitter,
+        topology=plan.topology,
+        devices=plan.devices,
     )

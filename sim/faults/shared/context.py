@@ -13,6 +13,7 @@ from sim.api.schema.resource import Resource
 from sim.errors import InputError
 from sim.faults.shared.parameters import Amount, Nodes, OneOrMore
 from sim.options.cloud import CLOUD
+from sim.options.machines import DeviceSpec
 
 Key = str | tuple[str | int, ...]
 
@@ -33,6 +34,11 @@ class NodeFacts(Protocol):
     @property
     def flags(self) -> Mapping[str, Any]:
         """Flags of the node agent."""
+        ...
+
+    @property
+    def devices(self) -> Sequence[DeviceSpec]:
+        """The devices of its plug-ins."""
         ...
 
 

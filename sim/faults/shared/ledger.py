@@ -21,7 +21,7 @@ from sim.faults.shared.cluster import Target
 
 # The respects in which a node, a process or a service can be faulty.
 AspectName = Literal[
-    "behaviour", "call", "clock", "cut", "disk", "down", "driver", "frozen", "instance", "lag", "outage",
+    "behaviour", "call", "clock", "cut", "devices", "disk", "down", "driver", "frozen", "instance", "lag", "outage",
     "overload", "pause", "pod-network", "power", "pressure", "quorum", "quota", "runtime", "runtime-delay",
     "shutdown", "slow", "webhook-deny", "webhook-down", "webhook-slow",
 ]  # fmt: skip

@@ -45,8 +45,8 @@ from sim.options.cloud import cloud_provider
 from sim.options.features.gates import enabled, feature_gates
 from sim.options.node.addresses import node_can_have, node_ips
 from sim.options.node.logs import AgentLogFlags
+from sim.options.node.resources import ResourceFlags
 from sim.options.node.servers import AgentServerOptions
-from sim.patterns import pattern
 from sim.units import SECOND, quantity_nano, quantity_value
 
 DEFAULT_EVICTION_HARD = (
@@ -121,35 +121,6 @@ def _reclaims(value: Mapping[str, str]) -> str | None:
     return _signals(value)
 
 
-RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
-
-
-def _reserved(value: Mapping[str, str]) -> str | None:
-    for resource, text in value.items():
-        if resource not in RESERVABLE:
-            return f'cannot reserve "{resource}" resource'
-        try:
-            if quantity_nano(text) < 0:
-                return f'resource quantity for "{resource}" cannot be negative: {text}'
-        except ValueError:
-            return f"{text} of {resource} is no quantity"
-    return None
-
-
-def _enforced(value: Sequence[str]) -> str | None:
-    """validation.go: ValidateKubeletConfiguration; cgroups are not modelled, so that nothing can be
-    said of any.
-    """
-    for level in value:
-        if level.endswith("-reserved"):
-            return f'the cgroup must be specified when "{level}" is contained, and there are none here'
-        if level not in ("pods", "none"):
-            return f'option "{level}" specified. Valid options are "pods" or "none"'
-    if "none" in value and len(value) > 1:
-        return 'may not contain additional enforcements when "none" is specified'
-    return None
-
-
 def _size(value: object) -> int:
     """Bytes of a quantity."""
     if isinstance(value, str | int) and not isinstance(value, bool):
@@ -163,24 +134,6 @@ def _size(value: object) -> int:
 def _log_files(value: int) -> str | None:
     """container_log_manager.go: NewContainerLogManager."""
     return None if value > 1 else f"invalid MaxFiles {value}, must be > 1"
-
-
-CPUS_MAX = 100_000
-_CPU_RANGE = pattern(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
-
-
-def _cpus(value: object) -> tuple[int, ...]:
-    """The cpus of "0-3,8"."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
-    listed: dict[int, None] = {}
-    for part in str(value).split(",") if value else ():
-        found = _CPU_RANGE.fullmatch(part)
-        first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, -1)
-        if not first <= last < CPUS_MAX:
-            raise ValueError("cpus such as 0-3,8")
-        listed |= dict.fromkeys(range(first, last + 1))
-    return tuple(sorted(listed))
 
 
 def _sysctls(value: Sequence[str]) -> str | None:
@@ -264,7 +217,7 @@ def _headers(value: object) -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeAgentOptions(AgentLogFlags, AgentServerOptions):
+class NodeAgentOptions(AgentLogFlags, AgentServerOptions, ResourceFlags):
     """The options of one node agent process."""
 
     # Upstream's default is none: the agent is standalone.
@@ -287,9 +240,6 @@ class NodeAgentOptions(AgentLogFlags, AgentServerOptions):
     max_pods: int = option("max-pods", integer, 110, check=at_least(0))
     pod_max_pids: int = option("pod-max-pids", long_integer, -1)
     pods_per_core: int = option("pods-per-core", integer, 0, check=at_least(0))
-    orch_reserved: Mapping[str, str] = option("{short}-reserved", mapping, "", check=_reserved)
-    system_reserved: Mapping[str, str] = option("system-reserved", mapping, "", check=_reserved)
-    reserved_cpus: tuple[int, ...] = option("reserved-cpus", _cpus, "")
     experimental_allocatable_ignore_eviction: bool = option(
         "experimental-allocatable-ignore-eviction", boolean, False
     )
@@ -326,9 +276,6 @@ class NodeAgentOptions(AgentLogFlags, AgentServerOptions):
     registry_burst: int = option("registry-burst", integer, 10, check=at_least(0))
     eviction_hard: Mapping[str, str] = option(
         "eviction-hard", _thresholds, DEFAULT_EVICTION_HARD, check=_amounts
-    )
-    enforce_node_allocatable: tuple[str, ...] = option(
-        "enforce-node-allocatable", strings, "pods", check=_enforced
     )
     eviction_soft: Mapping[str, str] = option("eviction-soft", _thresholds, "", check=_amounts)
     eviction_soft_grace_period: Mapping[str, int] = option(
@@ -385,6 +332,7 @@ class NodeAgentOptions(AgentLogFlags, AgentServerOptions):
                 f"image-gc-low-threshold {self.image_gc_low_percent} must be less than "
                 f"image-gc-high-threshold {self.image_gc_high_percent}"
             )
+        self.check_resources(self.feature_gates)
         self._check_gates()
         if len(self.node_ips) > 1 and self.cloud_provider:
             given = ",".join(self.node_ips)

@@ -11,6 +11,7 @@ from typing import Any
 
 from sim.dataclass import dataclass
 from sim.faults.shared.kinds import Action, Ends
+from sim.options.machines import PLAIN, DeviceSpec, TopologySpec
 from sim.options.storage_drivers import StoragePlan
 from sim.scenario.schema.common import Matter
 from sim.scenario.schema.sections import Expectation, Runtime
@@ -38,6 +39,8 @@ class NodePlan:
     static_pods: tuple[dict[str, Any], ...] = ()
     lease_jitter: bool = True
     allocatable: Mapping[str, str] = field(default_factory=dict)
+    topology: TopologySpec = PLAIN
+    devices: tuple[DeviceSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,32 @@ class Runtime(Strict):
     """Files of seccomp profiles on the machine, as pods name them; without the list it has all."""
 
 
+class Topology(Strict):
+    """How the processors and the memory of a machine are divided."""
+
+    sockets: Annotated[int, Meta(ge=1, le=64)] = 1
+    numa_nodes: Annotated[int, Meta(ge=1, le=64)] = 1
+    threads_per_core: Annotated[int, Meta(ge=1, le=8)] = 1
+    memory: list[Amount] = []
+    """The memory of each NUMA node; without it all have the same."""
+
+
+class Devices(Strict):
+    """The devices of one plug-in of a machine, which pods request as an extended resource."""
+
+    resource: str
+    count: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    """Their ids are `dev-0`, `dev-1` and so on."""
+    ids: list[str] = []
+    """Their ids, in place of `count`."""
+    numa: list[Annotated[int, Meta(ge=0, le=63)]] = []
+    """The NUMA node of each; without it they are near to none."""
+    env: str = ""
+    """The variable by which a container learns the ids of its devices."""
+    register_after: str = "1s"
+    """Time from the start of an agent to the registration of the plug-in."""
+
+
 class NodeGroup(Strict):
     """`count` equal nodes, distributed over the zones in turn.
 
@@ -58,6 +84,8 @@ class NodeGroup(Strict):
     flags: Flags = {}
     static_pods: list[dict[str, Any]] = []
     """Manifests that the agent of each node runs by itself; the API shows their mirror pods."""
+    topology: Topology = msgspec.field(default_factory=Topology)
+    devices: list[Devices] = []
     lease_jitter: bool = True
     """False: leases are renewed at whole multiples of their interval."""
 

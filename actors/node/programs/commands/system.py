@@ -12,6 +12,7 @@ from actors.node.programs.commands.tool import Failed, Tool, Usage
 from actors.node.programs.files.special import mount_rows, sysctls
 from actors.node.programs.process import Process, Signal
 from actors.node.programs.waits import Main
+from actors.node.resources.topology import cpu_text
 from sim.units import SECOND
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -232,9 +233,21 @@ def uname(tool: Tool) -> Main:
 
 
 def nproc(tool: Tool) -> Main:
-    """Print how many processors there are."""
-    tool.options("", {"all": "a", "ignore": "i"})
-    yield from tool.write(f"{tool.process.container.node.cpus}\n")
+    """Print how many processors the container may use, or with --all, how many there are."""
+    options = tool.options("", {"all": "a", "ignore": "i"})
+    container = tool.process.container
+    yield from tool.write(f"{container.node.cpus if 'a' in options else container.cpus.bit_count()}\n")
+    return 0
+
+
+def taskset(tool: Tool) -> Main:
+    """Print the processors that a process may use: -p PID, with -c as a list."""
+    options = tool.options("cp", {"cpu-list": "c", "pid": "p"})
+    if "p" not in options or len(options.rest) != 1:
+        raise Failed("only -p PID is known", 1)
+    cpus = tool.process.container.cpus
+    kind, text = ("list", cpu_text(cpus)) if "c" in options else ("mask", f"{cpus:x}")
+    yield from tool.write(f"pid {options.rest[0]}'s current affinity {kind}: {text}\n")
     return 0
 
 
@@ -503,6 +516,6 @@ def getconf(tool: Tool) -> Main:
 COMMANDS = {
     "arch": arch, "date": date, "free": free, "getconf": getconf, "groups": groups, "hostname": hostname, "id": id_,
     "ip": ip, "kill": kill, "killall": killall, "mount": mount, "nproc": nproc, "pgrep": pidof, "pidof": pidof,
-    "pkill": killall, "ps": ps, "pwd": pwd, "stty": stty, "sysctl": sysctl, "tty": tty, "umount": mount,
+    "pkill": killall, "ps": ps, "pwd": pwd, "stty": stty, "sysctl": sysctl, "taskset": taskset, "tty": tty, "umount": mount,
     "uname": uname, "uptime": uptime, "whoami": whoami,
 }  # fmt: skip

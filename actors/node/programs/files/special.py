@@ -26,6 +26,7 @@ from actors.node.programs.files.inodes import (
 )
 from actors.node.programs.files.tree import Mount, Volume
 from actors.node.programs.process import Process
+from actors.node.resources.topology import cpu_text
 from sim.units import SECOND
 
 CHUNK = 65536  # bytes of one read of random ones
@@ -242,7 +243,9 @@ def _status(one: Process) -> str:
         f"Pid:\t{one.pid}\nPPid:\t{one.parent.pid if one.parent else 0}\n"
         f"Uid:\t{who.uid}\t{who.uid}\t{who.uid}\t{who.uid}\nGid:\t{who.gid}\t{who.gid}\t{who.gid}\t{who.gid}\n"
         f"Groups:\t{groups} \nThreads:\t1\nCapEff:\t{capability_bits(who.capabilities):016x}\nNoNewPrivs:\t0\n"
-        f"Seccomp:\t0\n"
+        f"Seccomp:\t0\nCpus_allowed:\t{one.container.cpus:x}\n"
+        f"Cpus_allowed_list:\t{cpu_text(one.container.cpus)}\n"
+        f"Mems_allowed_list:\t{cpu_text(one.container.memory_nodes)}\n"
     )
 
 
@@ -357,12 +360,20 @@ def _cgroup() -> Directory:
     root = Directory(filesystem, 0o555)
 
     def cpu(by: Any) -> str:
-        milli = by.container.cpu_limit_milli
-        return f"{milli * 100 if milli else 'max'} 100000\n"
+        return f"{by.container.cpu_quota_us or 'max'} {by.container.cpu_period_us}\n"
+
+    def cpus(by: Any) -> str:
+        return f"{cpu_text(by.container.cpus)}\n"
+
+    def memory_nodes(by: Any) -> str:
+        return f"{cpu_text(by.container.memory_nodes)}\n"
 
     texts: dict[str, Callable[[Any], str]] = {
         "cgroup.controllers": lambda by: "cpuset cpu io memory hugetlb pids rdma\n",
         "cpu.max": cpu,
+        "cpuset.cpus": lambda by: cpus(by) if by.container.usable is not None else "\n",
+        "cpuset.cpus.effective": cpus,
+        "cpuset.mems.effective": memory_nodes,
         "memory.max": lambda by: f"{by.container.memory_limit_bytes or 'max'}\n",
         "pids.max": lambda by: "max\n",
     }

@@ -100,10 +100,10 @@ def test_gate_has_an_effect_in_a_daemon_or_a_reason_why_not() -> None:
 
 
 def test_gate_that_changes_nothing_is_noted_with_the_reason() -> None:
-    gates = "CPUManager=false,JobReadyPods=false,GRPCContainerProbe=false"
+    gates = "KubeletTracing=true,JobReadyPods=false,GRPCContainerProbe=false"
     node = replace(plain_nodes(1)[0], flags={"feature-gates": gates}, place="n.yaml:3:1")
     first, second = idle_options(ClusterPlan(nodes=(node,)))
-    assert first == "n.yaml:3:1: feature gate CPUManager changes nothing: " + REASONS["CPUManager"]
+    assert first == "n.yaml:3:1: feature gate KubeletTracing changes nothing: " + REASONS["KubeletTracing"]
     assert second.endswith(
         "feature gate JobReadyPods changes nothing: it is a gate of the controller manager"
     )

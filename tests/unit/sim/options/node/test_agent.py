@@ -72,9 +72,12 @@ def test_nothing_or_more_than_all_may_be_the_amount_to_reclaim() -> None:
         ({"reserved-cpus": "3-1"}, "wanted cpus such as 0-3,8"),
         ({"reserved-cpus": "0-999999"}, "wanted cpus such as 0-3,8"),
         ({"reserved-cpus": "a"}, "wanted cpus such as 0-3,8"),
-        ({"enforce-node-allocatable": "all"}, 'option "all" specified. Valid options are "pods" or "none"'),
+        (
+            {"enforce-node-allocatable": "all"},
+            'option "all" specified. Valid options are "pods", "system-reserved"',
+        ),
         ({"enforce-node-allocatable": "pods,none"}, "may not contain additional enforcements"),
-        ({"enforce-node-allocatable": "pods,system-reserved"}, "the cgroup must be specified"),
+        ({"enforce-node-allocatable": "pods,system-reserved"}, "system-reserved-cgroup must be specified"),
         ({"sync-frequency": "1m", "--sync-frequency": "2m"}, "option sync-frequency is given twice"),
         ({"log-backtrace-at": ":0"}, "option log-backtrace-at has no effect here: a simulated process has"),
         ({"sync-frequency": "0s"}, "must be at least 1s"),
@@ -116,6 +119,6 @@ def test_a_bad_value_is_refused_with_what_is_wrong_with_it(given: dict[str, obje
 
 def test_option_without_effect_is_refused() -> None:
     with pytest.raises(InputError, match="no effect"):
-        parse_node_agent({"--topology-manager-policy": "restricted"})
+        parse_node_agent({"--container-runtime": "docker"})
     with pytest.raises(InputError, match="did you mean 'max-pods'"):
         parse_node_agent({"max-pod": 3})
