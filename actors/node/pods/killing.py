@@ -14,21 +14,19 @@ Differs  stops that were given up are reported in the order in which the contain
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from actors.node.pod_work import WAIT
 from actors.node.pods.actions import Actions, failed_probe, own_grace_us
+from actors.node.pods.hook_runs import begin_hook, hook_runs
 from actors.node.pods.pod_status import reasoned
 from actors.node.pods.ports import PodWorker
 from actors.node.runtime.call_deadlines import GIVEN_UP, call
 from actors.node.runtime.containers import Container, PodRuntime
-from actors.node.runtime.hooks import failure, hook_end, not_run, words_of_hook
+from actors.node.runtime.hooks import failure, hook_end
 from actors.node.runtime.machine import SIGKILL_CODE
 from sim.api.types import Obj
 from sim.units import SECOND
-
-if TYPE_CHECKING:
-    from actors.node.runtime.pod_programs import Outcome
 
 MIN_GRACE_US = 2 * SECOND  # kuberuntime_container.go: minimumGracePeriodInSeconds
 
@@ -144,8 +142,8 @@ def kill(
     """
     agent, pod = worker.agent, worker.pod
     agent.event(pod, "Normal", "Killing", message, container=spec["name"])
-    if grace_us and agent.machine.running_program(container) and (words := words_of_hook(spec, "preStop")):
-        return _stop_after_hook(worker, spec, container, words, grace_us, stop_us)
+    if grace_us and hook_runs(worker, spec, container, "preStop"):
+        return _stop_after_hook(worker, spec, container, grace_us, stop_us)
     wanted_us, code = hook_end(spec, "preStop")
     hook_us = min(wanted_us, grace_us)
     if stop_us is None:
@@ -164,11 +162,10 @@ def _stop_after_hook(
     worker: PodWorker,
     spec: Obj,
     container: Container,
-    words: tuple[str, ...],
     grace_us: int,
     stop_us: int | None,
 ) -> Stop:
-    """Run the command of a preStop hook, and then stop the container, in the end without it."""
+    """Run a preStop hook, and then stop the container, in the end without it."""
     agent, pod, began_us = worker.agent, worker.pod, worker.agent.now_us
     stopped = False
 
@@ -181,15 +178,12 @@ def _stop_after_hook(
                 probe.replan()
         stopped = True
 
-    def ended(outcome: Outcome) -> None:
-        if outcome.error:
-            _report(worker, pod, spec, "preStop", not_run(pod, spec, "preStop", outcome.error))
-        elif outcome.code:
-            _report(worker, pod, spec, "preStop", failure(pod, spec, "preStop", *outcome[:3]))
+    def ended(text: str) -> None:
+        if text:
+            _report(worker, pod, spec, "preStop", text)
         stop()
 
-    programs = agent.machine.programs[worker.uid]
-    programs.command(container, words, lambda outcome: agent.ctx.run(ended, outcome))
+    begin_hook(worker, spec, container, "preStop", ended)
     agent.ctx.call_later_us(grace_us, stop)
     longest_us = grace_us + (MIN_GRACE_US if stop_us is None else stop_us)
     return Stop(longest_us, longest_us, spec["name"], container)
@@ -204,26 +198,19 @@ def _report_hook_failure(worker: PodWorker, pod: Obj, spec: Obj, code: int) -> N
     _report(worker, pod, spec, "preStop", failure(pod, spec, "preStop", code))
 
 
-def _run_hook(
-    worker: PodWorker, spec: Obj, container: Container, words: tuple[str, ...]
-) -> Generator[int, None, str]:
-    """Run the command of a postStart hook; "" or what went wrong."""
-    agent, work = worker.agent, worker.work
-    outcomes: list[Outcome] = []
+def _run_hook(worker: PodWorker, spec: Obj, container: Container) -> Generator[int, None, str]:
+    """Run a postStart hook; "" or what went wrong."""
+    work, texts = worker.work, list[str]()
     assert work is not None
 
-    def ended(outcome: Outcome) -> None:
-        outcomes.append(outcome)
+    def ended(text: str) -> None:
+        texts.append(text)
         worker.proceed(work)
 
-    programs = agent.machine.programs[worker.uid]
-    programs.command(container, words, lambda outcome: agent.ctx.call_later_us(0, ended, outcome))
-    while not outcomes:
+    begin_hook(worker, spec, container, "postStart", ended)
+    while not texts:
         yield WAIT
-    (outcome,) = outcomes
-    if outcome.error:
-        return not_run(worker.pod, spec, "postStart", outcome.error)
-    return failure(worker.pod, spec, "postStart", *outcome[:3]) if outcome.code else ""
+    return texts[0]
 
 
 def run_post_start(worker: PodWorker, spec: Obj, container: Container) -> Generator[int, None, str]:
@@ -232,9 +219,8 @@ def run_post_start(worker: PodWorker, spec: Obj, container: Container) -> Genera
     A hook that fails ends its container.  Returns what went wrong, "" for nothing.
     """
     agent, pod, name = worker.agent, worker.pod, spec["name"]
-    words = words_of_hook(spec, "postStart")
-    if words and agent.machine.running_program(container) is not None:
-        text = yield from _run_hook(worker, spec, container, words)
+    if hook_runs(worker, spec, container, "postStart"):
+        text = yield from _run_hook(worker, spec, container)
     else:
         duration_us, code = hook_end(spec, "postStart")
         if duration_us:

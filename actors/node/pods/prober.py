@@ -11,9 +11,9 @@ Mirrors  pkg/kubelet/prober/{worker,prober_manager}.go: one ticker from the firs
          thresholds, initial delay in whole seconds, holds after a liveness or startup failure until
          there is a new container id (v1.25).  A probe identifies an instance by the status that
          shows it; the initial result of an instance is reported like any other.
-Differs  only a probe that runs a command or connects to a program takes time. Any other succeeds if
-         the runtime model says so and nothing is known of its handler that makes it fail
-         (`actors.node.runtime.probe_answers`).
+Differs  only a probe that runs a command or connects to a known program takes time. Any other
+         succeeds if the runtime model says so and nothing is known of its handler that makes it
+         fail (`actors.node.runtime.probe_answers`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sim.kernel.timer import Timer
 from sim.units import SECOND
 
 if TYPE_CHECKING:
-    from actors.node.runtime.pod_programs import Outcome, PodPrograms, Program
+    from actors.node.runtime.pod_programs import Outcome, PodPrograms
 
 ProbeKind = Literal["Startup", "Readiness", "Liveness"]
 KINDS: tuple[tuple[str, ProbeKind], ...] = (
@@ -325,26 +325,9 @@ class Probe:
             return
         if self._executes(container):
             self._begun_us = now_us
-            words = tuple(self.spec.get("exec", {}).get("command") or ("probe",))
-            limit_us = int(self.spec.get("timeoutSeconds") or 1) * SECOND
-            found = container  # the instance in which the command runs
-            programs, run = self._owner.programs_in(container), self._ctx.run
-            assert programs is not None
-
-            def ended(outcome: Outcome) -> None:
-                self._executed(found, outcome)
-
-            programs.command(container, words, lambda outcome: run(ended, outcome), limit_us, self._program())
+            self._begin(container)
             return
         self._judge(container, self._succeeds(container, now_us))
-
-    def _program(self) -> Program | None:
-        """What connects to the container's programs; None for a probe that does not."""
-        if "exec" in self.spec or self._owner.runtime is None:
-            return None
-        from actors.node.runtime.network_probes import network_probe
-
-        return network_probe(self._owner.spec_of(self.container), self.spec, self._owner.runtime.ip)
 
     def _executes(self, container: Container) -> bool:
         """True if the probe's command is run by the interpreter, or connects to its programs."""
@@ -352,35 +335,67 @@ class Probe:
             return False
         if container.unhealthy is not None or container.behaviour.answers_probes:
             return False
-        return "exec" in self.spec or self._program() is not None
+        if "exec" in self.spec:
+            return True
+        from actors.node.runtime.network_probes import connects
+
+        return connects(self._owner.spec_of(self.container), self.spec)
+
+    def _begin(self, container: Container) -> None:
+        """Run the probe's command, or connect to the container's programs.
+
+        container: the instance in which the command runs
+        """
+        programs, runtime, ctx = self._owner.programs_in(container), self._owner.runtime, self._ctx
+        assert programs is not None
+        assert runtime is not None
+        if "exec" in self.spec:
+            words = tuple(self.spec["exec"].get("command") or ())
+            limit_us = int(self.spec.get("timeoutSeconds") or 1) * SECOND
+
+            def ended(outcome: Outcome) -> None:
+                self._executed(container, outcome)
+
+            programs.command(container, words, lambda outcome: ctx.run(ended, outcome), limit_us)
+            return
+        from actors.node.programs.network.driving import Driven
+        from actors.node.runtime.network_probes import network_probe
+
+        steps = network_probe(
+            programs.host_network(),
+            self._owner.spec_of(self.container),
+            self.spec,
+            runtime.ip,
+            programs.prober_name,
+            lambda: ctx.kernel.now_us,
+        )
+        assert steps is not None
+        Driven(ctx, steps, lambda text: self._ended(container, not text, text))
 
     def _executed(self, container: Container, outcome: Outcome) -> None:
         """The probe's command has ended."""
+        text = (outcome.stdout + outcome.stderr).decode(errors="replace")
+        if outcome.timed_out:
+            text = f'command "{" ".join(self.spec["exec"].get("command") or ())}" timed out'
+        self._ended(container, outcome.code == 0, text, outcome.error)
+
+    def _ended(self, container: Container, succeeded: bool, text: str, error: str = "") -> None:
+        """The probe has ended.  text: its output; error: why the command was not started"""
         began_us, self._begun_us = self._begun_us, -1
         now_us = self._ctx.kernel.now_us
         if self.stopped:
             return
         if container.running(now_us) and not self.hold:
-            if outcome.error:
-                self._owner.errored(self, f"rpc error: code = Unknown desc = {outcome.error}")
+            if error:
+                self._owner.errored(self, f"rpc error: code = Unknown desc = {error}")
             else:
-                text = (outcome.stdout + outcome.stderr).decode(errors="replace")
-                self._text = self._late() if outcome.timed_out else text
-                self._judge(container, outcome.code == 0)
+                self._text = text
+                self._judge(container, succeeded)
         clock = self._ctx.clock
         if self._next_tick_us(clock.read_us(began_us)) <= self._ctx.now_us():
             self.check()  # Quirk: one tick that came in the meantime is kept
         else:
             self._plan(self._current(), now_us)
-
-    def _late(self) -> str:
-        """The output of a probe that has taken too long."""
-        if "exec" in self.spec:
-            return f'command "{" ".join(self.spec["exec"].get("command") or ())}" timed out'
-        from actors.node.runtime.network_probes import late_text
-
-        assert self._owner.runtime is not None
-        return late_text(self._owner.spec_of(self.container), self.spec, self._owner.runtime.ip)
 
     def _judge(self, container: Container, healthy: bool) -> None:
         """Take over the result of one probe."""

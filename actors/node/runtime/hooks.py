@@ -4,8 +4,10 @@ Turns a container's `postStart` or `preStop` hook into its duration and exit cod
 a well-known one.
 
 Mirrors  pkg/kubelet/lifecycle/handlers.go: Run (v1.25).
-Differs  other programs (also in a script), requests over HTTP, and a `postStart` hook that never
-         ends, take no time and succeed.
+Quirk: the validation lets a hook by TCP pass, and the agent has no handler for it.
+
+Differs  other programs (also in a script), requests over HTTP of containers without simulated
+         programs, and a `postStart` hook that never ends, take no time and succeed.
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ from sim.units import go_quote
 FAILED = (
     'Exec lifecycle hook ([{command}]) for Container "{name}" in Pod "{pod}" failed - error: command \'{command}\' '
     "exited with {code}: {stderr}, message: {output}"
+)
+NOT_REACHED = (
+    'HTTP lifecycle hook ({path}) for Container "{name}" in Pod "{pod}" failed - error: {error}, message: ""'
 )
 NOT_RUN = 'Exec lifecycle hook ([{command}]) for Container "{name}" in Pod "{pod}" failed - error: {error}, message: ""'
 
@@ -38,6 +43,27 @@ def words_of_hook(container: Obj, hook: str) -> tuple[str, ...]:
     return tuple(
         (((container.get("lifecycle") or {}).get(hook) or {}).get("exec") or {}).get("command") or ()
     )
+
+
+def cannot_run(container: Obj, hook: str) -> str:
+    """The message about a hook for which there is no handler; "" for any other."""
+    given = ((container.get("lifecycle") or {}).get(hook) or {}).get("tcpSocket")
+    if given is None:
+        return ""
+    port = given.get("port") or 0
+    shown = f"{{0 {port} }}" if isinstance(port, int) else f"{{1 0 {port}}}"
+    host = given.get("host") or ""
+    socket = f"&TCPSocketAction{{Port:{shown},Host:{host},}}"
+    return (
+        f"Cannot run handler: invalid handler: &LifecycleHandler{{Exec:nil,HTTPGet:nil,TCPSocket:{socket},}}"
+    )
+
+
+def not_reached(pod: Obj, container: Obj, hook: str, error: str) -> str:
+    """The message about a hook by HTTP that got no answer."""
+    meta, path = pod["metadata"], container["lifecycle"][hook]["httpGet"].get("path") or ""
+    about = f"{meta['name']}_{meta['namespace']}({meta['uid']})"
+    return NOT_REACHED.format(path=path, name=container["name"], pod=about, error=error)
 
 
 def not_run(pod: Obj, container: Obj, hook: str, error: str) -> str:

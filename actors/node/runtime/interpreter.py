@@ -99,9 +99,13 @@ class Interpreter:
         from actors.node.programs.files.special import system_mounts
         from actors.node.programs.files.tree import Tree
 
-        busybox = bool((image_entry(image) or {}).get("busybox"))
+        entry = image_entry(image) or {}
+        busybox = bool(entry.get("busybox"))
+        starts = [*(entry.get("entrypoint") or ()), *(entry.get("command") or ())][:1]
+        places = {program_of(starts): starts[0]} if starts and starts[0].startswith("/") else {}
         system = "debian" if not busybox else "alpine" if "alpine" in image else "busybox"
-        layer = image_layer(sorted(self.programs), wall_us(), system=system, busybox=busybox)
+        known = {name: path for name, path in places.items() if name in self.programs}
+        layer = image_layer(sorted(self.programs), wall_us(), system=system, busybox=busybox, places=known)
         every = [*system_mounts(name, wall_us()), *mounts]
         return Tree(layer, every, wall_us, read_only=read_only, busybox=busybox, programs=self.programs)
 

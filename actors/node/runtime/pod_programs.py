@@ -207,6 +207,19 @@ class PodPrograms:
             held = self._network = self.pod.attempt, made
         return held[1]
 
+    @property
+    def prober_name(self) -> str:
+        """How the prober of the machine's agent names itself to servers."""
+        return str(self._machine.agent.names.component("probe"))
+
+    def host_network(self) -> Network:
+        """The network of the machine, from which its agent connects."""
+        machine = self._machine
+        if machine.fabric is None or machine.agent is None:
+            return self.network()
+        found: Network = machine.fabric().network(machine.agent.host_ips[0], machine.spec.name)
+        return found
+
     def execute(
         self,
         container: Container,

@@ -15,14 +15,14 @@ from collections import deque
 from collections.abc import Callable, Generator
 
 from actors.node.programs.ends import BrokenPipe
+from actors.node.programs.network.dialer import DIAL_S, NotDialled, dialled
+from actors.node.programs.network.driving import Driven
 from actors.node.programs.network.fabric import Network
 from actors.node.programs.network.sockets import ERRORS, Address, Connection
 from actors.node.programs.network.tls import Trust
 from actors.node.programs.waits import Wait
 from sim.api.streams import WINDOW, StreamRequest
 from sim.api.types import Reply
-from sim.app.dialling.dialer import DIAL_S, NotDialled, dialled
-from sim.app.dialling.driving import Driven
 from sim.kernel import Context
 from sim.units import SECOND
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Mapping
+from html import escape
+from posixpath import normpath
 from urllib.parse import unquote
 
 from actors.node.programs.ends import Null, pipe, receive_all, send
@@ -17,6 +19,7 @@ from actors.node.programs.images.mounts import mounttest
 from actors.node.programs.images.web import date_of, document, kind_of
 from actors.node.programs.lookup import NotRunnable, program
 from actors.node.programs.network.dns import NOERROR
+from actors.node.programs.network.grpc import NOT_SERVING, SERVING, UNKNOWN, answer
 from actors.node.programs.network.http import HttpError, Request, Response, exchange, header, serve
 from actors.node.programs.network.resolver import lookup, read_file, settings
 from actors.node.programs.network.sockets import Address, Connection, SocketError
@@ -59,9 +62,16 @@ def iso(process: Process) -> str:
 
 
 def routed(routes: Mapping[str, Route], default: Route | None = None) -> Route:
-    """The handler of several paths."""
+    """The handler of several paths (golang net/http ServeMux: a path with needless parts is moved)."""
 
     def handle(request: Request) -> Generator[Wait, None, Response]:
+        path = request.path
+        cleaned = normpath(path).replace("//", "/") + ("/" if path.endswith("/") and path.strip("/") else "")
+        if cleaned != path:
+            place = cleaned + request.target[len(path) :]
+            body = f'<a href="{escape(place)}">Moved Permanently</a>.\n\n' if request.method == "GET" else ""
+            headers = (("Content-Type", "text/html; charset=utf-8"), ("Location", place))
+            return Response(301, body.encode(), headers)
         chosen = routes.get(request.path, default)
         if chosen is None:
             return Response(404, b"404 page not found\n", _PLAIN)
@@ -377,6 +387,33 @@ def fake_gitserver(process: Process) -> Main:
     return (yield from tasks.run(DIED))
 
 
+def grpc_health_checking(process: Process) -> Main:
+    """Serve the check of health over gRPC, and paths over HTTP that change its answer."""
+    flags, _ = flags_of(process.words[2:])
+    tasks, began_us, service = Tasks(process), process.now_us, flags.get("service", "")
+    unhealthy_s, stated = int(flags.get("delay-unhealthy-sec", "-1")), [SERVING]
+
+    def status(name: str) -> str:
+        if name != service:
+            return UNKNOWN
+        late = 0 <= unhealthy_s * SECOND <= process.now_us - began_us
+        return NOT_SERVING if late else stated[-1]
+
+    def state(word: str) -> Route:
+        def handle(_: Request) -> Generator[Wait, None, Response]:
+            stated.append(word)
+            yield from log(process, f"Mark as {word.lower().replace('_', ' ')}")
+            return text_of("")
+
+        return handle
+
+    web(process, tasks, int(flags.get("http-port", "8080")), routed(
+        {"/make-serving": state(SERVING), "/make-not-serving": state(NOT_SERVING)}
+    ))  # fmt: skip
+    tasks.listen(int(flags.get("port", "5000")), lambda connection: answer(connection, status))
+    return (yield from tasks.run(DIED))
+
+
 # --- programs that end ----------------------------------------------------------------------------
 
 
@@ -463,6 +500,7 @@ def _for_ever() -> Steps:
 SUBCOMMANDS: Mapping[str, Callable[[Process], Main]] = {
     "connect": connect, "dns-server-list": dns_server_list, "dns-suffix": dns_suffix,
     "entrypoint-tester": entrypoint_tester, "etc-hosts": etc_hosts, "fake-gitserver": fake_gitserver,
+    "grpc-health-checking": grpc_health_checking,
     "liveness": liveness, "logs-generator": logs_generator, "mounttest": mounttest, "netexec": netexec,
     "pause": pause, "porter": porter, "serve-hostname": serve_hostname, "test-webserver": test_webserver,
 }  # fmt: skip

@@ -45,11 +45,13 @@ class Request:
     @property
     def path(self) -> str:
         """The target without its query."""
-        return urlsplit(self.target).path or "/"
+        target = self.target.partition("#")[0].partition("?")[0]
+        return target if target.startswith("/") else urlsplit(target).path or "/"
 
     def form(self, name: str) -> str:
         """A value of the query, or of a body that is a form; "" without one."""
-        values = parse_qsl(urlsplit(self.target).query, keep_blank_values=True)
+        query = self.target.partition("#")[0].partition("?")[2]
+        values = parse_qsl(query, keep_blank_values=True)
         if header(self.headers, "content-type").startswith("application/x-www-form-urlencoded"):
             values = parse_qsl(self.body.decode(errors="replace"), keep_blank_values=True) + values
         return next((value for key, value in values if key == name), "")

@@ -1,4 +1,4 @@
-"""How an API server connects to an address of the pod network, with TLS or without.
+"""How a process of the cluster itself connects to a program, with TLS or without.
 
 Mirrors  apimachinery v1.25 pkg/util/net/http.go (SetTransportDefaults, the dialer's 30 s); golang
          net/dial.go, net/http transport.go at go1.19: the texts of failures.
@@ -28,7 +28,7 @@ def dialled(
     until_us: int,
     trust: Trust | None,
 ) -> Generator[Wait, None, Connection]:
-    """A connection from a host of the control plane.  Raises NotDialled.
+    """A connection from a host, which its owner closes.  Raises NotDialled.
 
     until_us: when to give up
     trust: how to verify the server's certificate; None for a connection without TLS

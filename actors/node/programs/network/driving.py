@@ -1,9 +1,9 @@
-"""A part of a program that a process of the control plane carries out.
+"""A part of a program that a process of the cluster itself carries out: an agent, an API server.
 
 Turns a generator of waits, as programs have them, into calls in the time of an actor.
 
-Holds: the part continues only while the actor's incarnation lives, later while it is paused or
-slow; `cancel` ends it where it waits.
+Holds: nothing happens within the call that begins it; the part continues only while the actor's
+incarnation lives, later while it is paused or slow; `cancel` ends it where it waits.
 
 Mirrors  nothing upstream.
 """
@@ -28,7 +28,7 @@ class Driven(Generic[T]):
         self._wait: Wait | None = None
         self._timer: Timer | None = None
         self._over = False
-        self._go()
+        ctx.call_later_us(0, self._go)
 
     def cancel(self) -> None:
         """End it."""
