@@ -124,7 +124,7 @@ class NodeAgent(AgentEvents):
 
     __slots__ = (
         "_nodes", "_pods", "_pods_listed", "_pods_started", "_scheme", "_tick_phase_us", "api", "began_us",
-        "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ips", "housekeeping", "image_gc",
+        "clients", "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ips", "housekeeping", "image_gc",
         "images", "kills", "leases", "log_rotation", "loop", "manifests", "mirrors", "node_loop", "options",
         "preemption", "references", "resources", "restarts", "runtime", "server", "sessions", "shutdown", "statuses",
         "used", "volumes", "workers",
@@ -151,7 +151,7 @@ class NodeAgent(AgentEvents):
         self.heartbeats = Api(ctx, heartbeat, user, names)
         recorder = clients.recorder(ctx, name, options.event_qps or 5, options.event_burst or 10)
         super().__init__(machine, names, recorder, log_of(ctx, machine, options, names, VERSION))
-        self._scheme = clients.scheme
+        self._scheme, self.clients = clients.scheme, clients
         self.host_ips = host_addresses(machine, options)
         self.dice = Dice(ctx.stream("agent").getrandbits(64))
         self.began_us = ctx.kernel.now_us

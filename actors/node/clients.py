@@ -18,6 +18,9 @@ from sim.client.client import Client
 from sim.client.events.recorder import EventKind, EventRecorder
 from sim.ident import Names
 from sim.kernel.actor import Context
+from sim.units import SECOND
+
+ASK_US = 30 * SECOND  # after which a program gives up a request
 
 
 class WarningRecorder:
@@ -90,6 +93,13 @@ class NodeClients:
     def heartbeat(self, ctx: Context, node: str, timeout_us: int) -> Client:
         """The client of heartbeats, which is not rate limited."""
         return self._client(ctx, node, 0, 0, timeout_us)
+
+    def account(self, ctx: Context, namespace: str, name: str) -> Client:
+        """The client of a program in a pod, which has the token of a service account."""
+        names = self._names
+        groups = names.service_account_groups(namespace)
+        user = UserInfo(names.service_account_user(namespace, name), groups)
+        return Client(ctx, self.scheme, self._transports(ctx), user, agent="program", timeout_us=ASK_US)
 
     def recorder(self, ctx: Context, node: str, qps: int, burst: int) -> EventRecorder | WarningRecorder:
         """The recorder of events, which has a rate limit of its own."""

@@ -342,7 +342,7 @@ async def test_serve_notes_jobs_that_never_end_once_for_equal_containers(
     async with served() as (cluster, client):
         tell_of_endless_jobs(cluster, plan)
         jobs = MAPS.replace("configmaps", "jobs").replace("/api/v1", "/apis/batch/v1")
-        for name, command in (("a", ["sleep", "5"]), ("b", ["perl", "x"]), ("c", ["perl", "x"])):
+        for name, command in (("a", ["sleep", "5"]), ("b", ["java", "x"]), ("c", ["java", "x"])):
             pod = {"containers": [{"name": "p", "image": "i", "command": command}], "restartPolicy": "Never"}
             job = {"metadata": {"name": name}, "spec": {"template": {"spec": pod}}}
             assert (await client.post(jobs, json=job)).status_code == 201

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from actors.node.pods.ports import PodWorker
 from actors.node.pods.volume_content import mounts_of
@@ -24,7 +25,7 @@ from actors.node.programs.files.tree import Mount
 from actors.node.programs.lookup import PATH, NotRunnable, program
 from actors.node.programs.network.fabric import Wakes
 from actors.node.programs.process import NoProcess, Process, Signal
-from actors.node.programs.surroundings import NodeFacts, Surroundings
+from actors.node.programs.surroundings import Answer, NodeFacts, Surroundings
 from actors.node.programs.waits import Main, Wait
 from actors.node.runtime.containers import Container
 from actors.node.runtime.interpreter import Interpreter
@@ -36,7 +37,7 @@ from actors.node.runtime.shell_scripts import program_of
 from actors.node.sources.environment import expanded_words
 from actors.node.sources.host_files import hosts_file, kernel_name
 from actors.node.sources.pod_dns import resolver_file
-from sim.api.types import Obj
+from sim.api.types import NOT_FOUND, Json, Obj, Reply, Verb
 from sim.kernel.causes import caused_by
 from sim.options.node.agent import NodeAgentOptions
 from sim.units import quantity_milli, quantity_value
@@ -58,12 +59,22 @@ def programs_of(worker: PodWorker) -> PodPrograms:
 
 
 def launch(
-    worker: PodWorker, spec: Obj, container: Container, variables: Mapping[str, str], interpreter: Interpreter
+    worker: PodWorker,
+    spec: Obj,
+    container: Container,
+    variables: Mapping[str, str],
+    interpreter: Interpreter,
+    *,
+    woken: bool = False,
 ) -> None:
-    """Start the first process of a container that has just been started."""
+    """Start the first process of a container that has just been started.
+
+    woken: True if the container has run for a while without it
+    """
     agent = worker.agent
     programs = programs_of(worker)
     made = _launch(worker, spec, container, variables, interpreter)
+    made.surroundings.woken = woken
     try:
         programs.start(container, made)
     except NotRunnable as error:
@@ -104,6 +115,27 @@ class Notes:
             target = f"pods/{meta.get('namespace', 'default')}/{meta['name']}"
             ctx.decided("unknown", target, {"container": self._container.name, "message": text})
         return True
+
+
+def _ask(
+    worker: PodWorker,
+    verb: Verb,
+    resource: str,
+    namespace: str = "",
+    name: str = "",
+    body: Json = None,
+    content_type: str = "application/json",
+) -> Answer:
+    """Send a request of a program of the pod, with the rights of its service account."""
+    pod, agent, answer = worker.pod, worker.agent, Answer()
+    account = pod["spec"].get("serviceAccountName") or "default"
+    client = agent.clients.account(agent.ctx, pod["metadata"]["namespace"], account)
+    if client.scheme.named(resource) is None:
+        answer.take(Reply(code=NOT_FOUND))
+        return answer
+    request = client.request(verb, resource, namespace, name, body=body, content_type=content_type)
+    client.call(request, answer.take)
+    return answer
 
 
 def launch_idle(worker: PodWorker, spec: Obj, container: Container, interpreter: Interpreter) -> None:
@@ -174,6 +206,7 @@ def _launch(
         },
         read_only=read_only,
     )  # fmt: skip
+    surroundings.ask = partial(_ask, worker)
     notes = Notes(worker, container)
     surroundings.unknown, surroundings.missing = notes.unknown, notes.missing
     identity = identity_of(pod, spec)
@@ -194,6 +227,12 @@ def _launch(
     )  # fmt: skip
 
 
+def wake_server(worker: PodWorker, spec: Obj, container: Container, interpreter: Interpreter) -> None:
+    """Start the server of a container that has only run so far."""
+    given = {one["name"]: one["value"] for one in spec.get("env") or () if "value" in one}
+    launch(worker, spec, container, given, interpreter, woken=True)
+
+
 def wake(worker: PodWorker, port: int) -> Wakes:
     """Start the server of a container that has only run so far, if its image has one for the port.
 
@@ -212,9 +251,9 @@ def wake(worker: PodWorker, port: int) -> Wakes:
             continue
         if agent.machine.running_program(container) is not None:
             continue
-        if ASLEEP.get(program_of(words_of(spec))) == port:
-            given = {one["name"]: one["value"] for one in spec.get("env") or () if "value" in one}
-            launch(worker, spec, container, given, found)
+        usual = ASLEEP.get(program_of(words_of(spec)))
+        if usual is not None and (usual == port or declares(spec, port)):
+            wake_server(worker, spec, container, found)
             return Wakes.STARTS
         if declares(spec, port) and container.healthy(agent.now_us):
             answer = Wakes.ANSWERS

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from actors.node.backoff import Backoff
+from actors.node.clients import NodeClients
 from actors.node.heartbeat.node_loop import NodeLoop
 from actors.node.heartbeat.runtime_health import RuntimeHealth
 from actors.node.pods.preemption import Preemption
@@ -65,6 +66,7 @@ class PodAgent(Agent, Protocol):
     image_gc: ImageGC
     container_gc: ContainerGC
     node_loop: NodeLoop
+    clients: NodeClients
 
     @property
     def resources(self) -> PodResources:

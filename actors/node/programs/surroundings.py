@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
 
+from actors.node.programs.waits import Source
+from sim.api.types import Reply
 from sim.dataclass import dataclass
 from sim.units import Wall
 
@@ -20,6 +22,21 @@ def _epoch(now_us: int) -> Wall:
 
 def _unnoticed(_: str) -> None:
     pass
+
+
+class Answer(Source):
+    """The answer of an API server.  reply: None until it has come"""
+
+    __slots__ = ("reply",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reply: Reply | None = None
+
+    def take(self, reply: Reply) -> None:
+        """It has come."""
+        self.reply = reply
+        self.set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +73,8 @@ class Surroundings:
     usable: give the processors, and the NUMA nodes for memory, that it may use; None: all
     sysctls: name with dots -> value, of those that the pod sets
     read_only: True if the container's own file system can only be read
+    woken: True if the server has only run so far, and its log has what it prints at its start
+    ask: sends a request to the API server as the pod's service account; None without one
     unknown: takes a note of something that the interpreter cannot do, in a sentence without a dot
     missing: the same of what a program prints itself, as one of a real image that lacks it would
     """
@@ -75,6 +94,8 @@ class Surroundings:
     usable: tuple[Callable[[], int], Callable[[], int]] | None = None
     sysctls: Mapping[str, str] = field(default_factory=dict)
     read_only: bool = False
+    woken: bool = False
+    ask: Callable[..., Answer] | None = None
     unknown: Callable[[str], None] = _unnoticed
     missing: Callable[[str], None] = _unnoticed
 

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from actors.node.runtime.commands import FETCHERS, steps_of
-from actors.node.runtime.programs import image_entry, reads_input, words_of
+from actors.node.runtime.programs import image_entry, reads_input, table, words_of
 from actors.node.runtime.shell_scripts import SHELLS, commands_of, program_of, script_of
 from sim.api.types import Obj
 from sim.patterns import pattern
@@ -105,7 +105,11 @@ class Interpreter:
         places = {program_of(starts): starts[0]} if starts and starts[0].startswith("/") else {}
         system = "debian" if not busybox else "alpine" if "alpine" in image else "busybox"
         known = {name: path for name, path in places.items() if name in self.programs}
-        layer = image_layer(sorted(self.programs), wall_us(), system=system, busybox=busybox, places=known)
+        layer = image_layer(
+            sorted(self.programs), wall_us(), system=system, busybox=busybox, places=known,
+            folders=entry.get("folders") or (),
+            files=dict.fromkeys(entry.get("library") or (), table()["library"].encode()),
+        )  # fmt: skip
         every = [*system_mounts(name, wall_us()), *mounts]
         return Tree(layer, every, wall_us, read_only=read_only, busybox=busybox, programs=self.programs)
 

@@ -13,6 +13,7 @@ Differs  output at a rate takes disk space and has no text.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from actors.node.programs.waits import Source
 from actors.node.runtime.containers import Container
@@ -20,9 +21,11 @@ from actors.node.runtime.log.output import Line
 from actors.node.runtime.machine import Machine
 from sim.api.streams import LogOptions
 from sim.api.types import Obj
+from sim.patterns import pattern
 from sim.units import SECOND, format_micro_time
 
 NOTHING = LogOptions()
+_TIME = pattern(r"\{time ([^}]*)\}")
 # The time in microseconds, and the reading of the wall clock at any such time.
 Clock = tuple[int, Callable[[int], int]]
 
@@ -78,9 +81,12 @@ def _instance(status: Obj, name: str, container: str, previous: bool) -> tuple[s
     return "", f"{about} is waiting to start: {texts.get(reason, reason)}"
 
 
-def _text_of(container: Container) -> list[bytes]:
+def _text_of(container: Container, machine: Machine | None = None) -> list[bytes]:
     """The lines of the text of a container's behaviour, which it writes at its start."""
     text = container.behaviour.log.rstrip("\n")
+    if "{time " in text and machine is not None and machine.agent is not None:
+        at_s = machine.agent.ctx.said_us(container.started_us) // SECOND
+        text = _TIME.sub(lambda found: datetime.fromtimestamp(at_s, UTC).strftime(found[1]), text)
     return [f"{line}\n".encode() for line in text.split("\n")] if text else []
 
 
@@ -97,7 +103,7 @@ def lines_of(machine: Machine, container: Container, number: int = 0) -> list[Li
 
     The text of its behaviour was written at its start; a program's lines follow.
     """
-    text, output = _text_of(container), machine.output_of(container)
+    text, output = _text_of(container, machine), machine.output_of(container)
     lines = [Line(container.started_us, "stdout", data) for data in text[number:]]
     return lines if output is None else [*lines, *output.after(number - len(text))]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from actors.node.runtime.commands import AT_ONCE_US, commanded
 from actors.node.runtime.missing_images import MISSING_IMAGES, pull_error
-from actors.node.runtime.programs import is_known, on_term, words_of
+from actors.node.runtime.programs import image_entry, is_known, on_term, words_of
 from sim.api.kinds.common.volumes.binding import claim_name
 from sim.api.types import Obj
 from sim.dataclass import dataclass
@@ -268,6 +268,9 @@ def _program(pod_spec: Obj, container: Obj, init: bool) -> ContainerBehaviour:
     is_first = not pod_spec.get("shareProcessNamespace") and not pod_spec.get("hostPID")
     at_term = on_term(words, is_first=is_first)
     base = RUN_TO_END if init and changes is None else FOREVER
+    if base is FOREVER and changes is None and not container.get("command"):
+        log = (image_entry(container.get("image") or "") or {}).get("log")
+        at_term = {**at_term, "log": "\n".join(log)} if log else at_term
     return replace(base, **(changes or {}), **at_term) if changes or at_term else base
 
 

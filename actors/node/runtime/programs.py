@@ -47,7 +47,8 @@ def image_entry(image: str) -> Mapping[str, Any] | None:
     path = path.removeprefix("library/")
     base, _, name = path.rpartition("/")
     path = f"{base}/{name.partition(':')[0]}".lstrip("/")
-    found: Mapping[str, Any] | None = table()["images"].get(path)
+    known = table()
+    found: Mapping[str, Any] | None = known["images"].get(known["aliases"].get(path, path))
     return found
 
 

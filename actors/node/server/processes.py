@@ -17,6 +17,8 @@ from actors.node.programs.lookup import NotRunnable
 from actors.node.programs.process import NoProcess, Process
 from actors.node.runtime.containers import Container
 from actors.node.runtime.pod_programs import not_executed, reason_of
+from actors.node.runtime.programs import words_of
+from actors.node.runtime.shell_scripts import program_of
 
 
 class CannotStart(Exception):
@@ -46,7 +48,7 @@ def start_process(
 
 def start_idle(worker: Worker, container: Container) -> None:
     """Give a container without processes a first one, which does what its behaviour says."""
-    from actors.node.pods.launch import launch_idle
+    from actors.node.pods.launch import launch_idle, wake_server
     from actors.node.runtime.interpreter import interpreter
 
     known = worker.agent.machine.interpreter or interpreter()
@@ -54,4 +56,7 @@ def start_idle(worker: Worker, container: Container) -> None:
     specs = [one for kind in kinds for one in worker.pod["spec"].get(kind) or ()]
     spec = next((one for one in specs if one["name"] == container.name), None)
     if known is not None and spec is not None:
-        launch_idle(worker, spec, container, known)
+        if program_of(words_of(spec)) in known.asleep:
+            wake_server(worker, spec, container, known)
+        else:
+            launch_idle(worker, spec, container, known)

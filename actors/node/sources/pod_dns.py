@@ -22,6 +22,7 @@ OWN_SERVER = "127.0.0.53"  # systemd-resolved: its stub
 LOCAL_SERVER = "127.0.0.1"  # dns.go: GetPodDNS, where there is no file
 SERVERS_MAX, PATHS_MAX, SEARCH_LENGTH_MAX = 3, 6, 256
 PATH_LENGTH_MAX = 253  # validation.DNS1123SubdomainMaxLength
+USUAL_LENGTH_MAX = 50  # of a cluster's domain, with which its three search domains are short enough
 MISSING, FORMING = "MissingClusterDNS", "DNSConfigForming"
 NO_CLUSTER_DNS = (
     'kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy. '
@@ -44,7 +45,7 @@ def uses_cluster_dns(spec: Obj) -> bool:
 def excess_warnings(pod: Obj, options: NodeAgentOptions) -> list[str]:
     """Warnings about more servers, or search domains, than a resolver supports."""
     own = pod["spec"].get("dnsConfig") or {}
-    if not own and len(options.cluster_dns) <= SERVERS_MAX and not options.cluster_domain:
+    if not own and len(options.cluster_dns) <= SERVERS_MAX and len(options.cluster_domain) < USUAL_LENGTH_MAX:
         return []  # the usual case
     servers, paths = _settings(pod, options)
     warnings = []

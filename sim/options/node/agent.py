@@ -10,7 +10,8 @@ Mirrors  spec/node-agent.md; kubernetes v1.25 cmd/kubelet/app/options and
 Differs  fields that upstream takes from its configuration file only (nodeStatusReportFrequency,
          nodeLeaseDurationSeconds, shutdownGracePeriod and its kin) are given like options, under
          the names of the fields in flag spelling. cluster-dns is 10.0.0.10 by default (upstream:
-         none, and each pod gets the event MissingClusterDNS), since administrators set it.
+         none, and each pod gets the event MissingClusterDNS) and cluster-domain cluster.local
+         (upstream: none, and pods search no domain), since administrators set both.
 """
 
 from __future__ import annotations
@@ -267,9 +268,9 @@ class NodeAgentOptions(AgentLogFlags, AgentServerOptions, ResourceFlags):
     sync_frequency_us: int = option("sync-frequency", duration, "1m0s", check=not_faster(SECOND))
     file_check_frequency_us: int = option("file-check-frequency", duration, "20s", check=more_than(0))
     allowed_unsafe_sysctls: tuple[str, ...] = option("allowed-unsafe-sysctls", strings, "", check=_sysctls)
-    # Upstream's default is none, with a warning for each pod; cluster installers set it.
+    # Upstream's defaults are none, with a warning for each pod; cluster installers set them.
     cluster_dns: tuple[str, ...] = option("cluster-dns", _servers, "10.0.0.10")
-    cluster_domain: str = option("cluster-domain", string, "")
+    cluster_domain: str = option("cluster-domain", string, "cluster.local")
     resolv_conf: str = option("resolv-conf", string, "/etc/resolv.conf")
     serialize_image_pulls: bool = option("serialize-image-pulls", boolean, True)
     registry_qps: int = option("registry-qps", integer, 5, check=at_least(0))

@@ -3,7 +3,7 @@
 Turns a plan, or a Job that a client creates, into a sentence for each such Job or CronJob.
 
 Holds: a Job that the scenario may end otherwise (by `exitAfter` of a runtime, by a step, or by its
-    deadline) gets no note.
+    deadline) gets no note, nor does one with a program that nothing is known about: it ends too.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from actors.node.runtime.commands import commanded
+from actors.node.runtime.interpreter import has_programs
+from actors.node.runtime.programs import is_known
 from sim.faults.machines.workload import Behave
 from sim.scenario.actions.apply import ApplyObjects
 from sim.scenario.actions.load import Generate
@@ -72,5 +74,5 @@ def _endless(manifest: Mapping[str, Any]) -> Iterator[str]:
     if spec.get("activeDeadlineSeconds") is not None or pod.get("activeDeadlineSeconds") is not None:
         return
     for container in pod.get("containers") or ():
-        if commanded(container) is None:
+        if commanded(container) is None and is_known(container) and not has_programs(container):
             yield container["name"]

@@ -41,6 +41,7 @@ def image_layer(
     places: Mapping[str, str] | None = None,
     files: Mapping[str, bytes] | None = None,
     users: Mapping[str, tuple[int, int]] | None = None,
+    folders: Iterable[str] = (),
 ) -> Volume:
     """The layer of a new container, which has the files of its image.
 
@@ -51,6 +52,7 @@ def image_layer(
     busybox: True if the tools are those of busybox
     files: path -> content of further files
     users: name -> number of the user and its group, of those that the image adds
+    folders: further ones, to which their group may write
     """
     filesystem = filesystem or Filesystem("overlay", source="overlay", device=0x2C)
     held, filesystem.bytes_max = filesystem.bytes_max, 1 << 60
@@ -84,6 +86,8 @@ def image_layer(
     for path, data in contents.items():
         make_folders(tree, path.rpartition("/")[0])
         tree.write(path, data, mode=0o644)
+    for path in folders:
+        make_folders(tree, path, 0o775)
     for name in programs:
         _add_program(tree, (places or {}).get(name, f"/bin/{name}"), name, now_us)
     for name, path in (places or {}).items():

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from actors.node.programs.images import agnhost, redis, web
+from actors.node.programs.images import agnhost, hooks, postgres, redis, web
 from actors.node.programs.process import Process
 from actors.node.programs.waits import Main
 
-ASLEEP: Mapping[str, int] = {"nginx": 80, "httpd-foreground": 80, "redis-server": redis.PORT}
+ASLEEP: Mapping[str, int] = {
+    "nginx": 80, "httpd-foreground": 80, "postgres": postgres.PORT, "redis-server": redis.PORT,
+}  # fmt: skip
 PROGRAMS: Mapping[str, Callable[[Process], Main]] = {
     "nginx": web.nginx,
     "httpd-foreground": web.httpd,
     "agnhost": agnhost.agnhost,
+    "ctl": hooks.startup_api_check,
+    "kube-webhook-certgen": hooks.certgen,
+    "pg_isready": postgres.pg_isready,
+    "postgres": postgres.postgres,
+    "psql": postgres.psql,
+    "startupapicheck": hooks.startup_api_check,
     "redis-cli": redis.redis_cli,
     "redis-server": redis.redis_server,
 }

@@ -3,7 +3,8 @@
 Mirrors  the image redis 7: PING, ECHO, SET, GET, DEL, EXISTS, KEYS, DBSIZE, FLUSHALL, INFO, SELECT,
          AUTH, QUIT in RESP2 and inline; redis-cli prints answers as it does without a terminal.
 Differs  other commands get the error of an unknown one; keys do not expire and are lost at the end;
-         a password is read from --requirepass only.
+         a password is read from --requirepass only; a replica says that it follows its master, and
+         copies nothing.
 """
 
 from __future__ import annotations
@@ -53,8 +54,48 @@ def bulk(data: bytes | None) -> bytes:
     return b"$-1\r\n" if data is None else b"$%d\r\n%s\r\n" % (len(data), data)
 
 
+class Session:
+    """A client of a server.  words: of the server's command line; store: its keys"""
+
+    def __init__(self, words: Sequence[str], store: dict[bytes, bytes]) -> None:
+        self.words = words
+        self.store = store
+        self.is_known = not self.option("--requirepass")
+
+    def option(self, name: str) -> str:
+        """An argument of the server; "" without it."""
+        words = self.words
+        return words[words.index(name) + 1] if name in words[:-1] else ""
+
+    def answer(self, words: Sequence[bytes]) -> bytes:
+        """The answer to a command."""
+        name, args = words[0].upper(), words[1:]
+        if name == b"AUTH":
+            wanted = self.option("--requirepass").encode("utf-8", "surrogateescape")
+            if not wanted:
+                text = b"AUTH <password> called without any password configured for the default user."
+                return b"-ERR %s Are you sure your configuration is correct?\r\n" % text
+            self.is_known = self.is_known or args[-1:] == [wanted]
+            wrong = b"-WRONGPASS invalid username-password pair or user is disabled.\r\n"
+            return OK if args[-1:] == [wanted] else wrong
+        if not self.is_known and name != b"QUIT":
+            return b"-NOAUTH Authentication required.\r\n"
+        if name == b"INFO":
+            return bulk(self._information().encode())
+        return answer(self.store, words)
+
+    def _information(self) -> str:
+        master = self.option("--replicaof") or self.option("--slaveof")
+        role = "role:slave\r\n" if master else "role:master\r\n"
+        follows = f"master_host:{master}\r\n" if master else ""
+        return (
+            f"# Server\r\nredis_version:{VERSION}\r\nredis_mode:standalone\r\n\r\n# Replication\r\n{role}{follows}"
+            "connected_slaves:0\r\nmaster_link_status:up\r\n"
+        )
+
+
 def answer(store: dict[bytes, bytes], words: Sequence[bytes]) -> bytes:
-    """The answer to a command."""
+    """The answer to a command of a client that has signed in."""
     name, args = words[0].upper(), words[1:]
     match name, len(args):
         case b"PING", 0:
@@ -78,11 +119,8 @@ def answer(store: dict[bytes, bytes], words: Sequence[bytes]) -> bytes:
         case ((b"FLUSHALL" | b"FLUSHDB"), _):
             store.clear()
             return OK
-        case ((b"SELECT" | b"AUTH" | b"QUIT"), _):
+        case ((b"SELECT" | b"QUIT"), _):
             return OK
-        case b"INFO", _:
-            text = f"# Server\r\nredis_version:{VERSION}\r\nredis_mode:standalone\r\n\r\n# Replication\r\nrole:master\r\n"
-            return bulk(f"{text}connected_slaves:0\r\nmaster_link_status:up\r\n".encode())
     shown = words[0].decode(errors="replace")[:128]
     return f"-ERR unknown command '{shown}', with args beginning with: \r\n".encode()
 
@@ -94,7 +132,7 @@ def redis_server(process: Process) -> Main:
     port = int(words[words.index("--port") + 1]) if "--port" in words[:-1] else PORT
 
     def connected(connection: Connection) -> Generator[Wait, None, None]:
-        data = b""
+        data, session = b"", Session(words, store)
         while True:
             try:
                 found = parsed(data)
@@ -111,7 +149,7 @@ def redis_server(process: Process) -> Main:
             data = data[size:]
             yield PAUSE
             if command:
-                yield from send(connection, answer(store, command))
+                yield from send(connection, session.answer(command))
             if command[:1] and command[0].upper() == b"QUIT":
                 return
 
@@ -122,7 +160,8 @@ def redis_server(process: Process) -> Main:
         text = f"Could not create server TCP listening socket *:{port}: bind: {error.text}\n"
         yield from send(process.ends[1], text.encode())
         return 1
-    yield from send(process.ends[1], b"* Ready to accept connections\n")
+    if not process.container.woken:
+        yield from send(process.ends[1], b"* Ready to accept connections\n")
     return (yield from tasks.run())
 
 
@@ -136,11 +175,13 @@ def shown(data: bytes) -> bytes:
 def redis_cli(process: Process) -> Main:
     """Send one command."""
     host, port, rest = "127.0.0.1", PORT, list(process.words[1:])
+    password = process.env.get("REDISCLI_AUTH", "")
     while rest and rest[0].startswith("-"):
         option = rest.pop(0)
         if option in ("-h", "-p", "-a", "-n", "--user", "--pass", "-t") and rest:
             value = rest.pop(0)
             host, port = (value, port) if option == "-h" else (host, int(value) if option == "-p" else port)
+            password = value if option in ("-a", "--pass") else password
     found = yield from lookup(process, host)
     try:
         if not found.hosts:
@@ -151,11 +192,19 @@ def redis_cli(process: Process) -> Main:
         yield from send(process.ends[2], text.encode())
         return 1
     words = [word.encode("utf-8", "surrogateescape") for word in rest or ["PING"]]
-    yield from send(connection, b"*%d\r\n" % len(words) + b"".join(bulk(word) for word in words))
+    signs_in = [b"AUTH", password.encode("utf-8", "surrogateescape")] if password else []
+    lines = [line for line in (signs_in, words) if line]
+    yield from send(
+        connection, b"".join(b"*%d\r\n" % len(line) + b"".join(map(bulk, line)) for line in lines)
+    )
     connection.shutdown()
     data = b""
     while more := (yield from receive(connection)):
         data += more
+    if password:
+        first, _, data = data.partition(b"\r\n")
+        if first != b"+OK":
+            yield from send(process.ends[2], b"AUTH failed: %s\n" % first[1:])
     if not data:
         yield from send(process.ends[2], b"Error: Server closed the connection\n")
         return 1

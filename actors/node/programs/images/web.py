@@ -82,7 +82,7 @@ def _files(process: Process, root: str, name: str, request: Request) -> Generato
     return response
 
 
-def _serve(process: Process, root: str, name: str) -> Main:
+def _serve(process: Process, root: str, name: str, port: int = 80) -> Main:
     def connected(connection: Connection) -> Generator[Wait, None, None]:
         yield from serve(
             connection, partial(_files, process, root, name), lambda: process.now_us,
@@ -91,9 +91,9 @@ def _serve(process: Process, root: str, name: str) -> Main:
 
     tasks = Tasks(process)
     try:
-        tasks.listen(80, connected)
+        tasks.listen(port, connected)
     except SocketError:
-        text = "[emerg] bind() to 0.0.0.0:80 failed (98: Address already in use)\n"
+        text = f"[emerg] bind() to 0.0.0.0:{port} failed (98: Address already in use)\n"
         yield from send(process.ends[2], f"{name.partition('/')[0]}: {text}".encode())
         return 1
     return (yield from tasks.run())
@@ -101,7 +101,12 @@ def _serve(process: Process, root: str, name: str) -> Main:
 
 def nginx(process: Process) -> Main:
     """Serve the documents of the image, or those of volumes in their place."""
-    return (yield from _serve(process, "/usr/share/nginx/html", "nginx/1.23.1"))
+    image = process.container.image
+    is_bitnami = "bitnami" in image
+    usual = "8080" if is_bitnami or "unprivileged" in image else "80"
+    port = int((process.env.get("NGINX_HTTP_PORT_NUMBER") if is_bitnami else "") or usual)
+    root = "/app" if is_bitnami else "/usr/share/nginx/html"
+    return (yield from _serve(process, root, "nginx/1.23.1", port))
 
 
 def httpd(process: Process) -> Main:

@@ -116,7 +116,7 @@ def test_output_to_a_file_is_not_logged() -> None:
 
 
 def test_every_image_of_the_table_has_a_command_line() -> None:
-    allowed = {"entrypoint", "command", "runs_arguments", "ports", "busybox"}
+    allowed = {"entrypoint", "command", "runs_arguments", "ports", "busybox", "folders", "library", "log"}
     for image, entry in table()["images"].items():
         assert words_of({"image": image}) and set(entry) <= allowed
         assert image_entry(f"registry.example/{image}:9") == entry

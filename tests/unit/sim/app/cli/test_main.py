@@ -103,12 +103,12 @@ CRON_JOB = """{{apiVersion: batch/v1, kind: CronJob, metadata: {{name: pi}}, spe
 @pytest.mark.parametrize(
     ("manifest", "job", "command", "more", "told"),
     [
-        (JOB, "", "perl, run.pl", "", "Job pi: the program of container pi has no known end"),
-        (CRON_JOB, "", "perl, run.pl", "", "CronJob pi: the program of container"),
+        (JOB, "", "java, run.jar", "", "Job pi: the program of container pi has no known end"),
+        (CRON_JOB, "", "java, run.jar", "", "CronJob pi: the program of container"),
         (JOB, "", "sleep, 10s", "", ""),
         (JOB, "", "sleep, infinity", "", ""),
-        (JOB, "activeDeadlineSeconds: 9, ", "perl, run.pl", "", ""),
-        (JOB, "", "perl, run.pl", "runtime: {exitAfter: 5s}, ", ""),
+        (JOB, "activeDeadlineSeconds: 9, ", "java, run.jar", "", ""),
+        (JOB, "", "java, run.jar", "runtime: {exitAfter: 5s}, ", ""),
     ],
 )
 def test_job_that_would_never_end_is_reported(
