@@ -4,8 +4,8 @@ waiting.
 python -m tests.bench.held [--idle 10000] [--watches 2000] [--seconds 180]
 
 Idle connections and watches are opened one after the other, and memory and the time of a GET are
-looked at after each kind.  Then all rows of `tests.bench.http` are mixed for some seconds.  The
-longest stall is the longest time for which the server's loop did not look at its sockets, and the
+looked at after each kind.  Then some rows of `tests.bench.http`, and pods that are created, read,
+patched and deleted, are mixed for some seconds.  The longest stall is the longest time for which the server's loop did not look at its sockets, and the
 longest pause that of its garbage collector, both in processor time.
 """
 
@@ -17,18 +17,31 @@ import gc
 import resource
 import signal
 import sys
+from collections.abc import Sequence
 from time import perf_counter, thread_time
 
 import trio
 
 from sim.statistics import quantile
-from tests.bench.http import SPACE, WATCHED, Connection, Figures, Load, Server, prepare, rows, run
+from tests.bench.http import (
+    SPACE,
+    WATCHED,
+    Connection,
+    Figures,
+    Load,
+    Server,
+    living,
+    prepare,
+    rows,
+    run,
+)
 from tests.bench.serving import Server as Process
 from tests.bench.serving import served
 from tests.bench.timing import machine
 
-PODS, GETS = 300, 300
-MIXED = ("get-16", "post-16", "patch-16", "list-500", "list-none", "watch-100")
+PODS, GETS, CONNECTIONS = 300, 300, 16
+MIXED = ("get-16", "patch-16", "list-500", "list-none", "watch-100")
+MINUTE_S = 60
 
 
 class Loop(trio.abc.Instrument):
@@ -102,12 +115,15 @@ def look(process: Process, server: Server, what: str) -> None:
     connection.socket.close()
 
 
-def mixed(server: Server, chosen: dict[str, Load], seconds: float) -> None:
-    """All rows in turns of a second."""
-    ended_s = perf_counter() + seconds
-    while perf_counter() < ended_s:
-        for load in chosen.values():
+def mixed(process: Process, server: Server, chosen: Sequence[Load], seconds: float) -> None:
+    """All rows in turns of a second; prints the memory after each minute."""
+    began_s, minute = perf_counter(), 0
+    while perf_counter() < began_s + seconds:
+        for load in chosen:
             run(server, load, 1.0, Figures())
+        if perf_counter() > began_s + (minute + 1) * MINUTE_S:
+            minute += 1
+            print(f"after {minute} minutes: {process.memory_mib():.1f} MiB", flush=True)
 
 
 def main() -> None:
@@ -139,7 +155,9 @@ def main() -> None:
         look(process, server, "all closed")
         every = rows(PODS)
         process.process.send_signal(signal.SIGUSR1)  # 12,000 ends at once are no such load
-        mixed(server, {name: every[name] for name in MIXED}, chosen.seconds)
+        lives = living(server)
+        rest = [every[name] for name in MIXED]
+        mixed(process, server, [Load(lambda _: lives, CONNECTIONS), *rest], chosen.seconds)
         look(process, server, f"{chosen.seconds:.0f} s mixed")
         process.process.send_signal(signal.SIGINT)
         process.process.wait(20)

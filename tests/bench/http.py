@@ -17,6 +17,7 @@ import argparse
 import json
 import selectors
 import ssl
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -36,6 +37,7 @@ PODS = 1_500
 POD_BYTES = 4_300
 TURNS, TURN_S = 3, 2.0
 READ_BYTES = 1 << 18
+BETWEEN = 32  # pods that are created between two requests for one: more than there are connections
 END, CHUNKED = b"0\r\n\r\n", 1 << 60  # of chunks; their length
 TICK_S = 1 / sysconf("SC_CLK_TCK")
 
@@ -215,6 +217,21 @@ def posting(server: Server) -> Iterator[bytes]:
     for number in Load.numbers:
         named = text.replace(b"NUMBER", b"%d-%012d" % (begin, number), 1)
         yield server.request("POST", f"/api/v1/namespaces/{NEW}/pods", named)
+
+
+def living(server: Server) -> Iterator[bytes]:
+    """Pods that are created and, as others have been created since, read, patched and deleted."""
+    path, label = f"/api/v1/namespaces/{NEW}/pods", b'{"metadata":{"labels":{"turn":"1"}}}'
+    named: deque[str] = deque()
+    for made in posting(server):
+        yield made
+        named.append(json.loads(made.partition(b"\r\n\r\n")[2])["metadata"]["name"])
+        if len(named) > 3 * BETWEEN:
+            yield server.request("GET", f"{path}/{named[-BETWEEN]}")
+            yield server.request(
+                "PATCH", f"{path}/{named[-2 * BETWEEN]}", label, "application/merge-patch+json"
+            )
+            yield server.request("DELETE", f"{path}/{named.popleft()}")
 
 
 def patching(space: str, pods: int) -> Callable[[Server], Iterator[bytes]]:
