@@ -16,7 +16,16 @@ from __future__ import annotations
 
 from actors.apiserver.fairness import Seats
 from actors.apiserver.flights import Flight
-from sim.api.request_labels import COMPONENT, FAIRNESS_FILTER, FILTER, FILTERS, METHODS, scope
+from sim.api.request_labels import (
+    COMPONENT,
+    FAIRNESS_FILTER,
+    FILTER,
+    FILTERS,
+    METHODS,
+    durations,
+    method,
+    scope,
+)
 from sim.api.store import Question
 from sim.api.types import BAD_REQUEST, Json, Obj, Reply, Request
 from sim.kernel import Kernel
@@ -74,19 +83,17 @@ def count_flight(kernel: Kernel, flight: Flight, reply: Reply, server: str, seat
 def count_answer(meters: Meters, request: Request, reply: Reply, server: str, took_us: int) -> None:
     """Count an answered request of a component."""
     code = str(reply.code)
-    verb = METHODS.get(request.verb, request.verb.upper())
-    if request.verb == "patch" and "apply-patch" in request.content_type:
-        verb = "APPLY"
-    dry_run, addressed = (
-        request.options.get("dryRun", ""),
+    verb = method(request.verb, request.content_type)
+    addressed, dry_run = (
         scope(request.verb, request.name, request.namespace),
+        request.options.get("dryRun", ""),
     )
     place = request.group, request.resource, addressed, request.subresource, verb, request.version
     meters.count("apiserver_request_total", (code, COMPONENT, dry_run, *place))
     if request.verb != "watch":
         took_s = took_us / SECOND
-        meters.observe("apiserver_request_duration_seconds", (COMPONENT, dry_run, *place), took_s)
-        meters.observe("apiserver_request_slo_duration_seconds", (COMPONENT, *place), took_s)
+        for family, labels in durations(COMPONENT, dry_run, place).items():
+            meters.observe(family, labels, took_s)
         meters.observe(
             "rest_client_request_duration_seconds",
             (request.manager, server, _HTTP.get(request.verb, verb)),

@@ -28,3 +28,21 @@ def scope(verb: str, name: str, namespace: str) -> str:
     if name or verb == "create":
         return "resource"
     return "namespace" if namespace else "cluster"
+
+
+def method(verb: str, content_type: str) -> str:
+    """The value of the label `verb`: APPLY for a server-side apply, otherwise the HTTP method."""
+    if verb == "patch" and "apply-patch" in content_type:
+        return "APPLY"
+    return METHODS.get(verb, verb.upper())
+
+
+def durations(component: str, dry_run: str, place: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The labels of an answered request in each family of durations.
+
+    place: group, resource, scope, subresource, method and version
+    """
+    return {
+        "apiserver_request_duration_seconds": (component, dry_run, *place),
+        "apiserver_request_slo_duration_seconds": (component, *place),
+    }

@@ -45,13 +45,6 @@ def scope(request: AccessAttributes) -> str:
     return found if request.is_resource or found != "cluster" else ""
 
 
-def verb(request: AccessAttributes, content_type: str) -> str:
-    """The value of the label `verb`: APPLY for a server-side apply, otherwise the HTTP method."""
-    if request.verb == "patch" and "apply-patch" in content_type:
-        return "APPLY"
-    return METHODS.get(request.verb, request.verb.upper())
-
-
 class Counts:
     """What the front counts.
 
@@ -103,7 +96,7 @@ class Counts:
         if series is None:
             if len(self._series) >= SERIES_MAX:
                 self._series.clear()
-            place = _place(request, verb(request, content_type))
+            place = _place(request, request_labels.method(request.verb, content_type))
             series = self._series[key] = self._series_of(request, code, dry_run, checked, place)
         _count(series, took_s, size)
 
@@ -121,10 +114,7 @@ class Counts:
         # Quirk: upstream makes the series, and observes nothing.
         if checked in FIELD_VALIDATIONS:
             meters.show("field_validation_request_duration_seconds", ("true", checked))
-        durations = {
-            "apiserver_request_duration_seconds": (component, dry_run, *place),
-            "apiserver_request_slo_duration_seconds": (component, *place),
-        }
+        durations = request_labels.durations(component, dry_run, place)
         reads = request.verb in ("get", "list")
         return (
             counters,
@@ -158,8 +148,7 @@ class Counts:
         """Count events that a watch has sent.  size: bytes of all of them"""
         labels = (resource.group, resource.kind, resource.version)
         self.meters.count("apiserver_watch_events_total", labels, events)
-        for _ in range(events):
-            self.meters.observe("apiserver_watch_events_sizes", labels, size / events)
+        self.meters.observe("apiserver_watch_events_sizes", labels, size / events, events)
 
     def deprecated(self, request: AccessAttributes, lifecycle: Lifecycle) -> None:
         """Record a request for a version that a later release removes."""
