@@ -4,9 +4,10 @@ waiting.
 python -m tests.bench.held [--idle 10000] [--watches 2000] [--seconds 180]
 
 Idle connections and watches are opened one after the other, and memory and the time of a GET are
-looked at after each kind.  Then some rows of `tests.bench.http`, and pods that are created, read,
-patched and deleted, are mixed for some seconds.  The longest stall is the longest time for which the server's loop did not look at its sockets, and the
-longest pause that of its garbage collector, both in processor time.
+looked at after each kind.  Then some rows of `tests.bench.http` are mixed for some seconds, and
+pods are created, read, patched and deleted.  The longest stall is the longest time for which the
+server's loop did not look at its sockets, and the longest pause that of its garbage collector, both
+in processor time.
 """
 
 from __future__ import annotations
