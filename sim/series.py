@@ -23,18 +23,13 @@ class Series:
         """Set the value from an instant on; instants do not decrease."""
         points = self.points
         if points and points[-1][0] == at_us:
-            points.pop()
-        if self.last != value:
+            del points[-1]
+        if (points[-1][1] if points else 0) != value:
             points.append((at_us, value))
 
     def add(self, at_us: int, change: int) -> None:
         """Change the last value from an instant on."""
-        self.put(at_us, self.last + change)
-
-    @property
-    def last(self) -> int:
-        """The present value."""
-        return self.points[-1][1] if self.points else 0
+        self.put(at_us, (self.points[-1][1] if self.points else 0) + change)
 
     def at(self, at_us: int) -> int:
         """The value at an instant."""

@@ -89,8 +89,8 @@ class StoreView:
         self._turn = 0  # rises with each change of a resource that was read
         self._watched: dict[str, Callable[[], None]] = {}  # by prefix, how to unsubscribe
         self._scheme = scheme
-        # Lists by prefix, each with the revision at which it was read.
-        self._lists: dict[str, tuple[Revision, list[Obj]]] = {}
+        # Lists by prefix, each with the revision at which it was read and the log of its resource.
+        self._lists: dict[str, tuple[Revision, list[Obj], Sequence[Any]]] = {}
         self.reads: list[Read] | None = None
 
     def get(self, resource: str, namespace: str, name: str) -> Obj | None:
@@ -130,13 +130,13 @@ class StoreView:
     def _below(self, prefix: str) -> Sequence[Obj]:
         store = self._store
         known = self._lists.get(prefix)
-        if known is None or known[0] < store.floor or store.changed_since(known[0], prefix):
+        if known is None or known[0] < store.floor or (known[2] and known[2][-1].rev > known[0]):
             page = store.range(Range(prefix))
             assert isinstance(page, Page)
             found = [item.obj for item in page.items]
             if known is not None and _are(known[1], found):
                 found = known[1]  # the change was in another namespace
-            known = self._lists[prefix] = (store.revision, found)
+            known = self._lists[prefix] = (store.revision, found, store.log_of(prefix))
         return known[1]
 
     def by_kind(self, api_version: str, kind: str) -> Resource | None:

@@ -380,11 +380,12 @@ class PodInfo:
     def obj(self) -> Obj:
         """The pod object."""
         held = self.held
-        return held if isinstance(held, dict) else held.obj
+        return held if type(held) is dict else held.obj  # type: ignore[union-attr]
 
     def has_same_demands(self, pod: Obj) -> bool:
         """Return True if the spec and labels of this later state of the pod are the same objects."""
-        old = self.obj
+        held: Any = self.held
+        old = held if type(held) is dict else held.obj
         return old["spec"] is pod["spec"] and old["metadata"].get("labels") is pod["metadata"].get("labels")
 
     @property

@@ -299,8 +299,9 @@ class MemoryStore:
         return item
 
     def _commit(self, bucket: Bucket, change: Change) -> None:
-        if isinstance(change.prev, Renewal):
-            change.prev.end()
+        prev = change.prev
+        if prev is not None and type(prev) is not Item and isinstance(prev, Renewal):
+            prev.end()
         assert change.rev == self._rev, "a commit is not of the newest revision"
         assert not self._log or self._log[-1].rev == change.rev - 1, "the log has a gap"
         self._log.append(change)
@@ -443,10 +444,9 @@ class MemoryStore:
         parts = [[*part] for _, part in groupby(found, key=is_renewed)]
         return (Runs(part) if in_runs(part) else part for part in parts)
 
-    def changed_since(self, after: Revision, prefix: str) -> bool:
-        """True if the resource of a key or prefix has changes after a revision."""
-        log = self._bucket(bucket_of(prefix)).log
-        return bool(log) and log[-1].rev > after
+    def log_of(self, prefix: str) -> Log:
+        """The log of the resource of a key or prefix, the same list as long as the store exists."""
+        return self._bucket(bucket_of(prefix)).log
 
     def revision_at(self, at_us: Virtual) -> Revision:
         """The newest revision committed by then, as far back as history is kept."""

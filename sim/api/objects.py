@@ -180,8 +180,10 @@ def condition_of(obj: Obj, type: str) -> Obj | None:
 
 def condition_status(obj: Obj, type: str) -> str:
     """The status of a condition: True, False or Unknown; "" if there is no such condition."""
-    found = condition_of(obj, type)
-    return str(found["status"]) if found is not None else ""
+    for found in (obj.get("status") or _NOTHING).get("conditions") or ():
+        if found["type"] == type:
+            return found["status"]  # type: ignore[no-any-return]
+    return ""
 
 
 def with_condition(obj: Obj, new: Mapping[str, Any]) -> Obj:
@@ -218,11 +220,14 @@ def phase_of(obj: Obj) -> str:
 
 def is_terminal(pod: Obj) -> bool:
     """True if the pod's containers have ended for good."""
-    return phase_of(pod) in TERMINAL
+    return (pod.get("status") or _NOTHING).get("phase") in TERMINAL
 
 
 def is_active(pod: Obj) -> bool:
     """True if the pod has not ended and is not being deleted: a workload controller counts it
     (IsPodActive).
     """
-    return "deletionTimestamp" not in pod["metadata"] and not is_terminal(pod)
+    return (
+        "deletionTimestamp" not in pod["metadata"]
+        and (pod.get("status") or _NOTHING).get("phase") not in TERMINAL
+    )

@@ -63,7 +63,7 @@ class Way:
     def _push(self) -> None:
         kernel, link = self._kernel, self._link
         while self._waiting and link.up:
-            delay_us = 0 if self._at_once and link.clear else link.delay_us(link.draw(kernel.now_us))
+            delay_us = 0 if self._at_once and link.clear else link.delay_at_us(kernel.now_us)
             self._last_us = at_us = Virtual(max(self._last_us, kernel.now_us + delay_us))
             kernel.timer_at(at_us, self._arrive, self._waiting.popleft())
 

@@ -202,7 +202,7 @@ class LeasePath:
         server, item, line, ahead_us = self.server, self.last, self.line, self.ahead_us
         if (
             server.bounded
-            or not isinstance(item, Renewal)
+            or type(item) is not Renewal
             or line is None
             or ahead_us is None
             or item.value == value

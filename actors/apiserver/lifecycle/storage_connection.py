@@ -102,7 +102,7 @@ class Reach:
             then()
         else:
             kernel = self._ctx.kernel
-            kernel.call_later(link.delay_us(link.draw(kernel.now_us)), self._arrive, (link, wanted, then))
+            kernel.call_later(link.delay_at_us(kernel.now_us), self._arrive, (link, wanted, then))
 
     def _arrive(self, crossing: _Crossing) -> None:
         link, _, then = crossing

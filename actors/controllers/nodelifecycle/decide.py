@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sim.api.objects import condition_of
 from sim.api.schema.typed_objects import NodeCondition, Taint
+from sim.api.store import Item
 from sim.api.types import Obj
 from sim.dataclass import dataclass
 from sim.ident import Names
@@ -85,7 +86,7 @@ class Health:
     heartbeat_node: newest object that differs from `node` only in heartbeat times, None if none
     index: position of the node in the order of passes
     timed: True if a deadline is set for the node
-    settled: node and renewTime with which the last pass had nothing to do for a silent node
+    settled: node and lease with which the last pass had nothing to do for a silent node
     row: row of the node in the columns of renewals, -1 if its renewals come one by one
     zone, counted: the zone that counts the node, as ready (True), not ready (False) or not (None)
     """
@@ -125,7 +126,7 @@ class Health:
         self.index = 0
         self.row = -1
         self.timed = False
-        self.settled: tuple[Obj | None, int | None] = None, None
+        self.settled: tuple[Obj | None, Item | None] = None, None
         self.zone = ""
         self.counted: bool | None = None
 

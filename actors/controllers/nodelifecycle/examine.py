@@ -25,6 +25,7 @@ from actors.controllers.nodelifecycle.decide import (
 )
 from actors.controllers.shared.steps import Event, Get, Sleep, T
 from sim.api.objects import condition_of
+from sim.api.store import Item
 from sim.api.types import Obj, Reply
 from sim.dataclass import dataclass
 from sim.ident import Names
@@ -95,13 +96,13 @@ class Answer(NamedTuple):
     """What follows an action.
 
     done: False if a write of taints or pods failed
-    now_us, wall_us: the time by both clocks, at the turn of the node
+    now_us, wall_us: after a `Get` or `Sleep` the time by both clocks, at the turn of the node
     """
 
     reply: Reply
     done: bool
-    now_us: int
-    wall_us: int
+    now_us: int = 0
+    wall_us: int = 0
 
 
 Steps = Generator[Action, Answer, T]
@@ -144,9 +145,12 @@ def mark_reachable(node: Obj, names: Names) -> Steps[None]:
     yield Unqueue(node)
 
 
-def examine(health: Health, node: Obj, renewed: int | None, seen: Seen) -> Steps[None]:
+def examine(
+    health: Health, node: Obj, lease: Item | None, renewed: int | None, seen: Seen
+) -> Steps[None]:
     """Update the health of one node, its taints and its pods.
 
+    lease: of the node, which is only compared with that of the next pass
     renewed: as in `observe`
     """
     name, unmarked = health.name, seen.unmarked
@@ -175,7 +179,7 @@ def examine(health: Health, node: Obj, renewed: int | None, seen: Seen) -> Steps
     health.lease_only = observed == status == "True" and not taints
     tainted = taints == [seen.names.taint_unreachable]
     if live is node and observed == "Unknown" and tainted and health.verdict and health.counted is False:
-        health.settled = node, renewed
+        health.settled = node, lease
 
 
 def _update_health(

@@ -51,6 +51,7 @@ CLIENT = "node-controller"
 COMPONENT = "node-controller"
 NODE_WORKERS = 8  # scheduler.UpdateWorkerSize
 POD_WORKERS = 4  # podUpdateWorkerSize
+NO_REPLY = Reply(code=200)  # of an action that is no request
 
 
 async def start(env: Env) -> None:
@@ -234,11 +235,11 @@ class NodeLifecycle:
         reordered = False
         for turn, health in found:
             self._owed_us = owed_us + cost_us * (turn + 1)
-            before = self._ctx.now_us(), self._owed_us
+            before = kernel.now_us, self._owed_us
             examined[health.name] = health
             await self._examine(health, nodes.get(health.name))
-            kernel.follow(cause)
-            if (self._ctx.now_us(), self._owed_us) != before:
+            kernel.cause = cause
+            if (kernel.now_us, self._owed_us) != before:
                 turns = replace(turns, done=turn + 1)
                 break
             for known, renewed in self._renewals.each(self._renewals.new()):
@@ -305,29 +306,33 @@ class NodeLifecycle:
         """Examine one node: a healthy one gets a deadline, another one is examined in the next
         pass.
         """
+        lease, grace_us = self._leases.newest(health.lease_key), self._options.node_monitor_grace_period_us
+        now_us = self._ctx.now_us() + self._owed_us
+        settled_node, settled_lease = health.settled
+        if node is not None and settled_node is node and settled_lease is lease:
+            if now_us - health.probe_us > grace_us:
+                self._agenda.names[health.name] = None
+                return
         self._renewals.read(health)
-        lease = self._leases.newest(health.lease_key)
         renewed = None if lease is None else lease.peek_us("spec", "renewTime")
         health.lease_revision = "" if lease is None else str(lease.rev)
-        now_us = self._ctx.now_us() + self._owed_us
         well = health.lease_only and (same(node, health.node) or same(node, health.heartbeat_node))
         if well and node is not None and not same(node, health.node):
             health.node = node
             observe(health, condition_of(node, "Ready"), renewed, now_us, now_us)
         elif well and renewed is not None:
             health.observe_renewal(renewed, now_us)
-        silent = now_us - health.probe_us > self._options.node_monitor_grace_period_us
-        settled = silent and health.settled[0] is node and health.settled[1] == renewed
-        if node is not None and (silent or not well) and not settled:
+        silent = now_us - health.probe_us > grace_us
+        if node is not None and (silent or not well):
             seen = examine.Seen(
                 self._env.names,
-                self._options.node_monitor_grace_period_us,
+                grace_us,
                 self._options.node_startup_grace_period_us,
                 self._pod_marks.owed,
                 now_us,
                 self._ctx.wall_us() + self._owed_us,
             )
-            await carry_out(examine.examine(health, node, renewed, seen), self._do)
+            await carry_out(examine.examine(health, node, lease, renewed, seen), self._do)
             self._leases.pull()
         self._renewals.set_deadline(health)
         if not health.lease_only or health.renewed is None:
@@ -381,7 +386,7 @@ class NodeLifecycle:
     async def _do(self, action: examine.Action) -> examine.Answer:
         """Do what a step says; before a request, sleep for the work since the last one."""
         ctx, client, zones = self._ctx, self._client, self._zones
-        reply, done = Reply(code=200), True
+        reply, done = NO_REPLY, True
         match action:
             case examine.WriteSilence(health, node, silent_us):
                 await self._sleep_owed()
@@ -413,11 +418,17 @@ class NodeLifecycle:
                 self._recorder.event(obj, kind, reason, message)
             case Get(resource, namespace, name):
                 reply = await client.get(resource, namespace, name)
+                return self._timed(reply)
             case Sleep(us):
                 await ctx.sleep_us(us)
+                return self._timed(reply)
             case _:
                 assert_never(action)
-        return examine.Answer(reply, done, ctx.now_us() + self._owed_us, ctx.wall_us() + self._owed_us)
+        return examine.Answer(reply, done)
+
+    def _timed(self, reply: Reply) -> examine.Answer:
+        ctx, owed_us = self._ctx, self._owed_us
+        return examine.Answer(reply, True, ctx.now_us() + owed_us, ctx.wall_us() + owed_us)
 
     def _attribute(self, health: Health, status: str) -> None:
         """Let what follows have the cause of the node's Ready status."""

@@ -97,7 +97,7 @@ class Entry:
 
 def status_in(held: Obj | Item) -> Obj:
     """The status in what an entry holds."""
-    return held if isinstance(held, dict) else held.obj.get("status") or {}
+    return held if type(held) is dict else held.obj.get("status") or {}  # type: ignore[union-attr]
 
 
 def outgoing(status: Obj, held: Obj, running: bool) -> Obj:

@@ -211,7 +211,7 @@ class PodRuntime:
     def containers(self) -> tuple[Container, ...]:
         """The instances that are kept: in the order of the containers' first starts, then by age."""
         held = self._containers  # mostly there is one, without a tuple
-        return held if isinstance(held, tuple) else (held,)
+        return held if type(held) is tuple else (held,)  # type: ignore[return-value]
 
     @property
     def several(self) -> bool:
@@ -238,8 +238,8 @@ class PodRuntime:
     def newest(self, name: str) -> Container | None:
         """The newest instance of a container, if one is kept."""
         held = self._containers
-        if not isinstance(held, tuple):
-            return held if held.name == name else None
+        if type(held) is not tuple:
+            return held if held.name == name else None  # type: ignore[union-attr, return-value]
         for container in reversed(held):
             if container.name == name:
                 return container

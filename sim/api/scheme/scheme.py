@@ -96,9 +96,9 @@ class Scheme:
 
         Of an ambiguous name, the first in the table.
         """
-        if not isinstance(text, str):
+        if type(text) is Resource:
             return text
-        return self._by_name.get(text) or self._added(text)
+        return self._by_name.get(text) or self._added(text)  # type: ignore[arg-type]
 
     def named(self, text: str) -> Resource | None:
         """As `resource`, but None if there is none: definitions come and go at run time."""
@@ -132,7 +132,9 @@ class Scheme:
     def key(self, resource: str | Resource, namespace: str, name: str) -> str:
         """The key of an object in the store; the namespace of cluster-scoped kinds is dropped."""
         known = self._by_name
-        r = (known.get(resource) or self._added(resource)) if isinstance(resource, str) else resource
+        r: Any = resource
+        if type(resource) is not Resource:
+            r = known.get(r) or self._added(r)
         return f"{r.prefix}{namespace}/{name}" if r.namespaced else f"{r.prefix}/{name}"
 
     def prefix(self, resource: str | Resource, namespace: str = "") -> str:

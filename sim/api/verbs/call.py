@@ -46,6 +46,7 @@ from sim.units import SECOND, format_time, not_unsigned, parse_unsigned
 STORED_MAX = 3 * 512 * 1024  # etcd, DefaultMaxRequestBytes
 MANAGER_MAX = 128  # fieldmanager: a default manager name is cut to this length
 
+TEXT = (bytes, bytearray)  # of a body that came from outside
 T = TypeVar("T")
 
 
@@ -215,7 +216,7 @@ class Call:
     @property
     def from_outside(self) -> bool:
         """True if the body came as text, so that no types have been checked."""
-        return isinstance(self.request.body, bytes | bytearray)
+        return type(self.request.body) in TEXT
 
     @property
     def unchecked(self) -> bool:

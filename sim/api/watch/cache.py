@@ -71,6 +71,7 @@ class WatchCache:
         direct: bool = False,
     ) -> None:
         self.feed = feed
+        self.log = feed.log_of(prefix)
         self.prefix = prefix
         self.horizon = horizon
         self.direct = direct
@@ -103,6 +104,10 @@ class WatchCache:
 
     def drain(self) -> None:
         """Takes new commits from the store's log into the window."""
+        log, cursor = self.log, self._cursor
+        if (not log or log[-1].rev <= cursor) and cursor >= self.feed.floor:
+            self._cursor = self.feed.revision
+            return
         found = self.feed.stretches(self._cursor, self.prefix)
         if isinstance(found, Compacted):
             self._window.dropped_rev = self.feed.floor  # the cache was made after a compaction
@@ -137,7 +142,8 @@ class WatchCache:
     def before_compact(self, rev: Revision) -> None:
         """Keeps what the store's history up to `rev` is about to lose."""
         shown = self.revision()  # this also drains the log
-        if shown < rev and self.feed.changed_since(shown, self.prefix) and self._copied(shown) is None:
+        log = self.log
+        if shown < rev and log and log[-1].rev > shown and self._copied(shown) is None:
             page: Page = self.feed.range(Range(self.prefix, rev=self._readable(shown)))
             self._copy = shown, {item.key: item for item in page.items}
         for watch in list(self._open):

@@ -34,6 +34,7 @@ class WatchSource(Protocol):
     """What a watch uses of the cache that it belongs to (see `sim.api.watch.cache.WatchCache`)."""
 
     feed: Feed
+    log: Sequence[Any]
     prefix: str
     horizon: Horizon
     direct: bool
@@ -348,7 +349,8 @@ class CacheWatch:
         """True if `take` would return nothing."""
         if self.queue or self._started or self.cache.horizon.timers.now_us() >= self._bookmark_us:
             return False
-        return self.state is not READING or not self.cache.feed.changed_since(self._cursor, self.cache.prefix)
+        log = self.cache.log
+        return self.state is not READING or not (log and log[-1].rev > self._cursor)
 
     def take(self, limit: int = 1000, before_us: int = 0) -> Sequence[WatchEvent]:
         """The events that are visible now, at most `limit`; fewer mean that no more are visible.

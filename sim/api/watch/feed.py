@@ -30,8 +30,8 @@ class Feed(Protocol):
         """The same as `events`, in the pieces in which the store keeps them."""
         ...
 
-    def changed_since(self, after: Revision, prefix: str) -> bool:
-        """True if a key below a prefix changed after a revision."""
+    def log_of(self, prefix: str) -> Sequence[Any]:
+        """The changes of the resource of a prefix that are not compacted, a list that grows in place."""
         ...
 
     def range(self, op: Range) -> Any:

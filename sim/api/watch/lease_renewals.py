@@ -82,7 +82,7 @@ class Renewal(Item):
         self.at_us = at_us
         self._line = line
         self.prev: Item | None = before
-        if isinstance(before, Renewal):
+        if type(before) is Renewal or isinstance(before, Renewal):
             before._built = None  # superseded: it is built again if it is read
 
     def forget(self) -> None:

@@ -24,34 +24,44 @@ class Heartbeats(Enum):
     IF_URGED = "only while `urge` requests it"
 
 
+class ByValue(dict[str, Sequence[Handler]]):
+    """The handlers that an event of an object with a routing value concerns, found when they are
+    asked for.
+
+    all: every handler with its routing value, in order of registration
+    """
+
+    __slots__ = ("all",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.all: list[tuple[str, Handler]] = []
+
+    def __missing__(self, value: str) -> Sequence[Handler]:
+        wanted = (value, EVERYBODY)
+        found = self[value] = [
+            handler for about, handler in self.all if value == EVERYBODY or about in wanted
+        ]
+        return found
+
+
 class Handlers(Generic[Handler]):
     """Handlers in order of registration: all of them, or those for one routing value."""
 
-    __slots__ = ("_all", "known")
+    __slots__ = ("of",)
 
     def __init__(self) -> None:
-        self._all: list[tuple[str, Handler]] = []
-        self.known: dict[str, Sequence[Handler]] = {}  # remembered results of `of`
+        self.of: ByValue[Handler] = ByValue()
 
     @property
     def none(self) -> bool:
         """True if no handler is registered."""
-        return not self._all
+        return not self.of.all
 
     def add(self, handler: Handler, about: str) -> None:
         """Register a handler for the routing value `about` (`EVERYBODY`: for all objects)."""
-        self._all.append((about, handler))
-        self.known = {}
-
-    def of(self, value: str) -> Sequence[Handler]:
-        """The handlers that an event of an object with this routing value concerns."""
-        known = self.known.get(value)
-        if known is None:
-            wanted = (value, EVERYBODY)
-            known = self.known[value] = [
-                handler for about, handler in self._all if value == EVERYBODY or about in wanted
-            ]
-        return known
+        self.of.all.append((about, handler))
+        self.of.clear()
 
 
 class HandlersByEvent:

@@ -103,6 +103,7 @@ class Informer:
         self._custom = kind.custom
         # The key in the store is this prefix and the key in the informer.
         self._prefix = kind.prefix if kind.namespaced else f"{kind.prefix}/"
+        self._cut = len(self._prefix)
         self._unread = Unread()
         # Number of changes other than lease renewals received while no handler was registered.
         self.shifts = 0
@@ -347,7 +348,7 @@ class Informer:
 
     def _tell_again(self, obj: Obj) -> None:
         """Call `update` for an object that has not changed, as a resync does."""
-        for update in self._handlers.update.of(self._handlers.value_of(obj)):
+        for update in self._handlers.update.of[self._handlers.value_of(obj)]:
             update(obj, obj)
 
     # --- what the reflector puts in ---------------------------------------------------------------
@@ -390,16 +391,14 @@ class Informer:
                 fn()
 
     def _short(self, long: str) -> str:
-        """The informer's key ("namespace/name" or the name alone) for a key in the store, interned
-        so that all informers share one string.
-        """
-        return intern(long.removeprefix(self._prefix))
+        """The informer's key ("namespace/name" or the name alone) for a key in the store."""
+        return long[self._cut :]
 
     def apply(self, event: WatchEvent) -> None:
         """Apply one watch event to the store and notify handlers."""
         item = event.item
-        assert item is not None and item.key.startswith(self._prefix), "an event is of another resource"
-        news, key = self._unread.news, intern(item.key.removeprefix(self._prefix))
+        assert item is not None and item.key[: self._cut] == self._prefix, "an event is of another resource"
+        news, key = self._unread.news, item.key[self._cut :]
         if event.type == "DELETED":
             self._unread.drop_news(item.key)
             self._remove(key, stripped(item.obj))
@@ -458,27 +457,32 @@ class Informer:
             item = _without_managed(item)
             obj = item.obj
         known = items.get(key)
+        if known is None:
+            key = intern(key)  # all informers share one string
         items[key] = item
         if known is not None:
             if self.delivery is Delivery.ON_READ and not self._indexes:
                 return  # there is no handler and no index to update
             old = known.obj
             if with_new_times:  # no index reads heartbeat timestamps
-                for beat in handlers.beat.known.get(EVERYBODY) or handlers.beat.of(EVERYBODY):
+                for beat in handlers.beat.of[EVERYBODY]:
                     beat(old, obj)
                 return
+            was: Any
+            now: Any
             for top, parts in self._by_part.items():
                 was, now = old.get(top), obj.get(top)
                 if was is now and top:
                     continue
-                for sub, indexes in parts.items():
-                    if not (sub and was and now) or was.get(sub) is not now.get(sub):
-                        self._reindex(indexes, key, old, obj)
+                deep = "" not in parts and was and now
+                if not deep or [*map(was.get, parts)] != [*map(now.get, parts)]:
+                    for sub, indexes in parts.items():
+                        if not (sub and was and now) or was.get(sub) is not now.get(sub):
+                            self._reindex(indexes, intern(key), old, obj)
             route, part, value = handlers.route, handlers.route_part, EVERYBODY
             if route is not None and old["metadata"].get(part) is obj["metadata"].get(part):
                 value = route(obj)
-            updates = handlers.update
-            for update in updates.known.get(value) or updates.of(value):
+            for update in handlers.update.of[value]:
                 update(old, obj)
             return
         self._order = None
@@ -486,7 +490,7 @@ class Informer:
             if index.made:
                 index.add(key, obj)
         value = handlers.value_of(obj)
-        for add in handlers.add.known.get(value) or handlers.add.of(value):
+        for add in handlers.add.of[value]:
             add(obj)
 
     def _reindex(self, indexes: Sequence[Index], key: str, old: Obj, obj: Obj) -> None:
@@ -505,7 +509,7 @@ class Informer:
         for index in self._indexes.values():
             if index.made:
                 index.remove(key, old)
-        for delete in self._handlers.delete.of(self._handlers.value_of(last)):
+        for delete in self._handlers.delete.of[self._handlers.value_of(last)]:
             delete(last)
 
 

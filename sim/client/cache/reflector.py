@@ -356,16 +356,15 @@ class Reflector:
         watch.is_taking = True
         for event in events:
             kind = event.type
+            kernel.cause = event.cause or cause  # `follow`, of each event of a run
             if kind == "ERROR":
-                kernel.follow(event.cause or cause)
                 self._close()
                 self._broken(event)
                 return
-            kernel.follow(event.cause or cause)
             self._revision = event.revision
             if kind != "BOOKMARK":
                 sink.apply(event)
-        kernel.follow(cause)
+        kernel.cause = cause
         watch.is_taking = False
 
     def _broken(self, event: WatchEvent) -> None:

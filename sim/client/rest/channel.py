@@ -171,7 +171,7 @@ class Channel:
         for call in self.served:
             if call.on_reply is on_reply:
                 kernel = self.ctx.kernel
-                kernel.call_at(kernel.now_us + self.out.delay_us(self.out.draw(kernel.now_us)), call.cancel)
+                kernel.call_at(kernel.now_us + self.out.delay_at_us(kernel.now_us), call.cancel)
 
     def _give_up(self, since_us: Virtual) -> None:
         if since_us in (self.cut_since_us, self._frozen_since_us):

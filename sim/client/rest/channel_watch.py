@@ -145,7 +145,7 @@ class ChannelWatch:
         self._waiting = waiting = self._waiting + len(batch)
         channel = self._channel
         kernel = channel.ctx.kernel
-        at_us = kernel.now_us + channel.back.delay_us(channel.back.draw(kernel.now_us))
+        at_us = kernel.now_us + channel.back.delay_at_us(kernel.now_us)
         if at_us < self._last_us:
             at_us = self._last_us
         self._last_us = at_us
@@ -179,7 +179,7 @@ class ChannelWatch:
         if give is not None and len(flow) == 1 and not self._arrived and ctx.state is State.RUNNING:
             due_us, batch = flow[0]
             if batch and due_us <= at_us and self._waiting < BACKLOG_MAX:
-                flow.clear()
+                del flow[0]
                 self._waiting -= len(batch)
                 give(batch)
                 return
@@ -242,7 +242,7 @@ class ChannelWatch:
         """The link is healed and the server runs: waiting events are sent again."""
         self._held = False
         back, now_us = self._channel.back, self._channel.ctx.kernel.now_us
-        again_us = now_us + back.delay_us(back.draw(now_us))
+        again_us = now_us + back.delay_at_us(now_us)
         self._last_us = max(self._last_us, again_us)
         self._flow = [(max(at_us, again_us), batch) for at_us, batch in self._flow]
         self._expect()
@@ -343,7 +343,7 @@ class ChannelWatch:
             batch = source.take(LAZY_MAX, now_us - shown_us)
             if batch:
                 self._waiting += len(batch)
-                self._last_us = at_us = max(self._last_us, shown_us + back.delay_us(back.draw(shown_us)))
+                self._last_us = at_us = max(self._last_us, shown_us + back.delay_at_us(shown_us))
                 self._flow.append((at_us, batch))
         self._collect()
         self._expect()

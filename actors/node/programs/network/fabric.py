@@ -336,7 +336,7 @@ class Fabric:
         link = self._kernel.network.link(source, target)
         if servers and link.clear:
             return 0
-        return link.delay_us(link.draw(self._kernel.now_us)) if link.up else None
+        return link.delay_at_us(self._kernel.now_us) if link.up else None
 
     def _answer(self, delay_us: int, call: Callable[[], None]) -> None:
         if delay_us:
