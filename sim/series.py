@@ -29,7 +29,12 @@ class Series:
 
     def add(self, at_us: int, change: int) -> None:
         """Change the last value from an instant on."""
-        self.put(at_us, (self.points[-1][1] if self.points else 0) + change)
+        self.put(at_us, self.last + change)
+
+    @property
+    def last(self) -> int:
+        """The present value."""
+        return self.points[-1][1] if self.points else 0
 
     def at(self, at_us: int) -> int:
         """The value at an instant."""

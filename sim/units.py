@@ -113,6 +113,7 @@ _UNSIGNED = pattern(r"[0-9]+")
 _DIGITS_MAX = 20  # of 2**64 - 1
 
 
+@cached(1024)
 def parse_whole(text: str, bits: int = 64) -> int | None:
     """A signed number of so many bits in decimal; None for any other text."""
     if _WHOLE.fullmatch(text) is None:

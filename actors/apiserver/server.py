@@ -473,7 +473,7 @@ class ApiServer:
         if request.verb == "watch":
             return None
         handlers, templates = life.handlers, life.fast.templates
-        self._take_cause(request)
+        self.kernel.cause = request.cause = request.cause or self.kernel.cause
         if templates is not None and (reply := templates.follow(request)) is not None:
             self.flown += 1
             return reply, storage.latency_us(request.verb not in READS, request.draw)

@@ -331,7 +331,7 @@ class Scheduler:
         # The watch may show the victim's last change before the reply to its delete ends the
         # attempt.
         late = key == self._deleting
-        if self.queue.assigned_pod(info, event, cluster.namespaces, self.ctx.now_us(), late=late):
+        if self.queue.assigned_pod(info, event, cluster.namespaces, self.ctx.now_us, late=late):
             self._wake()
 
     def _set_waiting(self, old: Obj | None, new: Obj) -> None:

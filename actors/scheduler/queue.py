@@ -260,7 +260,7 @@ class SchedulingQueue:
         pod: PodInfo,
         event: ClusterEvent,
         namespaces: NamespaceLabels,
-        now_us: int,
+        clock: Callable[[], int],
         *,
         late: bool = False,
     ) -> bool:
@@ -269,6 +269,9 @@ class SchedulingQueue:
         late: True if the event counts as later than the attempt under way
         Returns True if a pod is tried again.
         """
+        if not self._with_affinity:
+            self._moved_at_cycle = self._moved_at_cycle if late else self.cycle
+            return False
         moved_at = self._moved_at_cycle if late else self.cycle
         chosen = [
             q
@@ -279,7 +282,7 @@ class SchedulingQueue:
             )
         ]
         if chosen:
-            self._move(chosen, event, now_us)
+            self._move(chosen, event, clock())
         self._moved_at_cycle = moved_at
         return bool(chosen)
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from actors.scheduler.plugins.base import NO_EVENT, ClusterEvent
-from sim.api.objects import is_terminal
+from sim.api.objects import TERMINAL, is_terminal
 from sim.api.types import Obj
+
+NOTHING: Obj = {}
 
 
 def assigned(pod: Obj) -> bool:
     """Return True if the pod takes room on a node."""
-    return bool(pod["spec"].get("nodeName")) and not is_terminal(pod)
+    return bool(pod["spec"].get("nodeName")) and (pod.get("status") or NOTHING).get("phase") not in TERMINAL
 
 
 def waits(pod: Obj, scheduler_name: str) -> bool:

@@ -126,7 +126,7 @@ class Link:
             (`Purpose`)
         """
         state = (self.key + at_us * GAMMA + (purpose << 56)) & MASK
-        mixed = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & MASK  # `mix`, fifty thousand times a run
+        mixed = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & MASK  # `mix`, inlined
         mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & MASK
         return mixed ^ (mixed >> 31)
 

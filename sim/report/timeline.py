@@ -157,7 +157,7 @@ class Timeline:
     def _see_pod(self, change: Change) -> None:
         key, at_us = change.item.key, change.at_us
         before = self._pod_state.pop(key, None)
-        after = None if change.deleted else shown_state(change.item)
+        after = None if change.deleted else shown_state(change.item.obj)
         if before != after:
             workload = self._workload.get(key)
             if workload is None:

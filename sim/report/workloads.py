@@ -7,6 +7,7 @@ Turns a pod into the name of its workload ("deployment shop/web") and into one o
 from __future__ import annotations
 
 from sim.api.store import Item
+from sim.api.types import Obj
 from sim.patterns import pattern
 
 UNSCHEDULED, NO_NODE, UNSEEN, STARTING, NO_IMAGE, FAILING = WHY_PENDING = (
@@ -21,6 +22,7 @@ UNSCHEDULED, NO_NODE, UNSEEN, STARTING, NO_IMAGE, FAILING = WHY_PENDING = (
 ORDINARY = ("ContainerCreating", "PodInitializing", "")
 IMAGE = pattern("Image|Registry")
 HASH = "pod-template-hash"
+NOTHING: Obj = {}
 OF_CRON_JOB = pattern(r"-\d{8,}$")  # the minutes since 1970 in the name of a CronJob's Job
 
 
@@ -36,13 +38,16 @@ def pod_state(item: Item) -> str:
     return str(item.peek("status", "phase") or "Pending").lower()
 
 
-def shown_state(item: Item) -> str:
+def shown_state(pod: Obj) -> str:
     """As `pod_state`, of a pending pod with the reason."""
-    state = pod_state(item)
-    return why_pending(item) if state == "pending" else state
+    if "deletionTimestamp" in pod["metadata"]:
+        return "terminating"
+    status = pod.get("status") or NOTHING
+    phase = status.get("phase") or "Pending"
+    return why_pending(pod, status) if phase == "Pending" else str(phase).lower()
 
 
-def why_pending(item: Item) -> str:
+def why_pending(pod: Obj, status: Obj) -> str:
     """Why a pod is pending, one of WHY_PENDING.
 
     Without a node it is NO_NODE after the scheduler has found none, else UNSCHEDULED. With a node
@@ -50,17 +55,17 @@ def why_pending(item: Item) -> str:
     NO_IMAGE if one concerns images, FAILING if it is not ordinary. Else it is STARTING, which
     includes volumes, the sandbox and a pull under way.
     """
-    if not item.peek("spec", "nodeName"):
-        for one in item.peek("status", "conditions") or ():
+    if not (pod.get("spec") or NOTHING).get("nodeName"):
+        for one in status.get("conditions") or ():
             if one["type"] == "PodScheduled":
                 refused = one["status"] == "False" and one.get("reason") == "Unschedulable"
                 return NO_NODE if refused else UNSCHEDULED
         return UNSCHEDULED
-    if item.peek("status", "startTime") is None:
+    if "startTime" not in status:
         return UNSEEN
     for of in ("initContainerStatuses", "containerStatuses"):
-        for status in item.peek("status", of) or ():
-            waiting = (status.get("state") or {}).get("waiting")
+        for container in status.get(of) or ():
+            waiting = (container.get("state") or NOTHING).get("waiting")
             if waiting is not None and (reason := waiting.get("reason") or "") not in ORDINARY:
                 return NO_IMAGE if IMAGE.search(reason) else FAILING
     return STARTING

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from actors.controllers.shared.pod_owners import int_or_percent
 from actors.controllers.shared.pod_template_hash import pod_template_hash
+from sim.api.memo import IdentityMemo
 from sim.api.objects import annotations_of, condition_of, replicas_of
 from sim.api.types import Obj
 from sim.dataclass import dataclass
@@ -113,10 +114,17 @@ def _bare_metadata(template: Obj, hash_label: str) -> Obj:
     return {k: v for k, v in {**meta, "labels": labels}.items() if v}
 
 
+_compared: IdentityMemo[tuple[bool]] = IdentityMemo()
+
+
 def same_template(a: Obj, b: Obj, hash_label: str) -> bool:
     """True if two templates are equal without the hash label."""
-    same_spec: bool = a.get("spec") == b.get("spec")
-    return same_spec and _bare_metadata(a, hash_label) == _bare_metadata(b, hash_label)
+    known = _compared.get(a, b, hash_label)
+    if known is None:
+        same_spec = a.get("spec") == b.get("spec")
+        same = same_spec and _bare_metadata(a, hash_label) == _bare_metadata(b, hash_label)
+        known = _compared.put((same,), a, b, hash_label)
+    return known[0]
 
 
 def find_new(deployment: Obj, rss: Sequence[Obj], hash_label: str) -> Obj | None:

@@ -126,7 +126,8 @@ class Worker:
     @property
     def status(self) -> Obj:
         """The status as last computed."""
-        return status_in(self._held)
+        held = self._held
+        return held if type(held) is dict else held.obj.get("status") or {}  # type: ignore[union-attr]
 
     @status.setter
     def status(self, status: Obj) -> None:
@@ -170,13 +171,13 @@ class Worker:
         if self._work is not None:
             self._again = True
         else:
-            self._wake_at(max(self.agent.now_us, self._ready_us()))
+            self._wake_at(max(self.agent.ctx.kernel.now_us, self._ready_us()))
 
     def _ready_us(self) -> int:
         return self.agent.relist_after(self._settled_us) if self._settled_us >= 0 else 0
 
     def _wake_at(self, at_us: int) -> None:
-        now_us = self.agent.now_us
+        now_us = self.agent.ctx.kernel.now_us
         if self._timer is not None:
             if self._timer.at_us <= at_us:
                 return
@@ -217,7 +218,7 @@ class Worker:
         agent = self.agent
         try:
             while True:
-                if agent.machine.runtime_delay_us is None and not 0 <= self.limit_us <= agent.now_us:
+                if agent.machine.runtime_delay_us is None and not 0 <= self.limit_us <= agent.ctx.kernel.now_us:
                     self._stalled = work  # the runtime does not answer
                     agent.loop.answer_later(self)
                     if self.limit_us >= 0:
@@ -227,7 +228,7 @@ class Worker:
                 if delay_us < 0:
                     return  # a callback will call `proceed`
                 if delay_us:
-                    agent.ctx.call_at_us(agent.now_us + delay_us, self._step, work)
+                    agent.ctx.call_at_us(agent.ctx.kernel.now_us + delay_us, self._step, work)
                     return
         except StopIteration as end:
             self._ended(end.value)
@@ -244,7 +245,7 @@ class Worker:
             self._again = True
         else:
             agent = self.agent
-            self._wake_at(agent.tick_after(agent.now_us + agent.dice.below(agent.options.sync_frequency_us)))
+            self._wake_at(agent.tick_after(agent.ctx.kernel.now_us + agent.dice.below(agent.options.sync_frequency_us)))
 
     def proceed(self, work: Work) -> None:
         """Continue a piece of work that has yielded `WAIT`."""
@@ -269,7 +270,7 @@ class Worker:
     def _ended(self, error: str) -> None:
         agent = self.agent
         self._work = None
-        self._settled_us = agent.now_us
+        self._settled_us = agent.ctx.kernel.now_us
         stale = agent.container_gc.trim(self)
         if self.state is FINISHED:
             agent.worker_finished(self.uid)
@@ -299,12 +300,12 @@ class Worker:
         """Wake at the relist that will show the next change of the runtime, and at the deadline."""
         if self._work is not None or self.state is not SYNC:
             return
-        runtime, now_us = self.runtime, self.agent.now_us
+        runtime, now_us = self.runtime, self.agent.ctx.kernel.now_us
         if runtime is not None:
             change_us = unseen_us(runtime, self.status, now_us)
             if change_us is not None:
                 self._wake_at(max(self.agent.relist_after(change_us), self._ready_us()))
-        deadline_s = self.pod["spec"].get("activeDeadlineSeconds")
+        deadline_s = self.item.obj["spec"].get("activeDeadlineSeconds")
         if deadline_s is not None and self.status.get("startTime"):
             ctx = self.agent.ctx
             left_us = parse_time(self.status["startTime"]) + deadline_s * SECOND - ctx.wall_us()
@@ -330,13 +331,13 @@ class Worker:
                         assert_never(probe.kind)
         agent = self.agent
         return View(
-            agent.now_us, agent.ctx.said_us, agent.host_ips, self.runtime, self.reasons, unready, unstarted,
+            agent.ctx.kernel.now_us, agent.ctx.said_us, agent.host_ips, self.runtime, self.reasons, unready, unstarted,
             self.requested_end.override if self.state in ENDING else None, self._is_past_deadline(),
         )  # fmt: skip
 
     def sync_is_due(self) -> bool:
         """True if the status does not show the newest ends of containers."""
-        runtime, now_us = self.runtime, self.agent.now_us
+        runtime, now_us = self.runtime, self.agent.ctx.kernel.now_us
         return runtime is not None and unseen_us(runtime, self.status, now_us) == now_us
 
     def refresh(self, *, finished: bool = False) -> Obj:
@@ -346,7 +347,7 @@ class Worker:
         """
         held = self._held
         old = status_in(held)
-        status = generate(self.pod, old, self.view())
+        status = generate(self.item.obj, old, self.view())
         if finished:
             status = final_status(status)
         shown = None if isinstance(held, dict) or status != old else held
@@ -367,7 +368,7 @@ class Worker:
 
     def _sync(self) -> Work:
         """syncPod: the status first, then the runtime.  Returns what went wrong, "" for nothing."""
-        agent, pod = self.agent, self.pod
+        agent, pod = self.agent, self.item.obj
         self._report_deadline()
         if self.refresh()["phase"] in TERMINAL:
             if self.state is SYNC:
@@ -398,24 +399,24 @@ class Worker:
         return (yield from self._sync_runtime())
 
     def _is_past_deadline(self) -> bool:
-        pod, agent = self.pod, self.agent
+        pod, agent = self.item.obj, self.agent
         start = self.status.get("startTime") if "activeDeadlineSeconds" in pod["spec"] else None
         return bool(start) and past_deadline(pod, parse_time(start), agent.ctx.wall_us())
 
     def _report_deadline(self) -> None:
         """Quirk: the event repeats each time the status is computed."""
         if self._is_past_deadline():
-            self.agent.event(self.pod, "Normal", DEADLINE_REASON, DEADLINE_MESSAGE)
+            self.agent.event(self.item.obj, "Normal", DEADLINE_REASON, DEADLINE_MESSAGE)
 
     def _sync_runtime(self) -> Work:
-        agent, pod = self.agent, self.pod
+        agent, pod = self.agent, self.item.obj
         failed: dict[str, str] = {}
         for probe in self.probes:
             if probe.kind != "Readiness" and probe.result == "Failure":
                 failed[probe.container] = probe.kind.lower()
-        actions = compute_actions(pod, self.runtime, failed, agent.now_us)
+        actions = compute_actions(pod, self.runtime, failed, agent.ctx.kernel.now_us)
         # Quirk: back-offs count from these ends, not from those of containers that are killed here.
-        ended = self.runtime.ends(agent.now_us) if self.runtime is not None else {}
+        ended = self.runtime.ends(agent.ctx.kernel.now_us) if self.runtime is not None else {}
         first: Container | None = None  # the init container's instance before the sandbox changed
         if actions.kill_pod and self.runtime is not None:
             if actions.create_sandbox:
@@ -434,7 +435,7 @@ class Worker:
         if actions.create_sandbox:
             if error := (yield from make_sandbox(self)):
                 return error
-            self.made_us = agent.now_us
+            self.made_us = agent.ctx.kernel.now_us
         errors = []
         for container in actions.ephemeral:
             errors.append((yield from start_container(self, container, ended, init=False)))
@@ -456,10 +457,10 @@ class Worker:
         self._check_probes()
         self._stop_probes("Liveness", "Startup")
         if self.runtime is not None:
-            requested = not self.requested_end.is_own or "deletionTimestamp" in self.pod["metadata"]
-            stop_us = effective_grace_us(self.pod, self.requested_end.grace_s) if requested else None
+            requested = not self.requested_end.is_own or "deletionTimestamp" in self.item.obj["metadata"]
+            stop_us = effective_grace_us(self.item.obj, self.requested_end.grace_s) if requested else None
             if error := (yield from kill_pod(self, self.runtime, stop_us)):
-                agent.event(self.pod, "Warning", "FailedKillPod", f"error killing pod: {error}")
+                agent.event(self.item.obj, "Warning", "FailedKillPod", f"error killing pod: {error}")
                 return error
         self._stop_probes("Readiness")
         self.move(TERMINATED)
@@ -474,7 +475,7 @@ class Worker:
         agent = self.agent
         self._report_deadline()
         self.refresh()
-        keeps = keeps_volumes(self.pod, agent.options)
+        keeps = keeps_volumes(self.item.obj, agent.options)
         yield agent.housekeeping_after_us() if keeps else unmounted_after_us(agent.dice)
         if not keeps and (error := (yield from agent.volumes.unmount(self))):
             return error
@@ -492,10 +493,10 @@ class Worker:
     # --- probes -----------------------------------------------------------------------------------
 
     def _add_probes(self) -> None:
-        specs = () if self.probes else probe_specs(self.pod["spec"]["containers"])
+        specs = () if self.probes else probe_specs(self.item.obj["spec"]["containers"])
         if not specs:
             return
-        ctx, spec = self.agent.ctx, self.pod["spec"]
+        ctx, spec = self.agent.ctx, self.item.obj["spec"]
         self.probes = tuple([Probe(ctx, self, *row, self._answer(spec, *row)) for row in specs])
         for probe in self.probes:
             probe.refresh()  # a restarted agent's status shows the container already
@@ -504,7 +505,7 @@ class Worker:
     def _answer(self, spec: Obj, kind: str, container: str, probe: Obj) -> Answer | None:
         """How a container answers a probe."""
         if "grpc" in probe and not enabled(self.agent.options.feature_gates, GRPC_PROBES):
-            metadata = self.pod["metadata"]
+            metadata = self.item.obj["metadata"]
             pod = f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
             return Answer((), "", f"missing probe handler for {pod}:{container}")
         return answer_of(spec, kind, container)
@@ -551,7 +552,7 @@ class Worker:
     def fault_record(self, container: Container) -> int:
         """The record of the fault that makes the container fail its probes; 0 if it is not new."""
         profile = self.agent.spec.profile
-        fault = profile.imposed(self.pod, container.name, False, "healthy_after_us", "unhealthy_after_us")
+        fault = profile.imposed(self.item.obj, container.name, False, "healthy_after_us", "unhealthy_after_us")
         return met_first(self.runtime, container, fault) if self.runtime is not None else 0
 
     def programs_in(self, container: Container) -> PodPrograms | None:
@@ -561,12 +562,12 @@ class Worker:
 
     def spec_of(self, container: str) -> Obj:
         """The spec of a container."""
-        return next(spec for spec in self.pod["spec"]["containers"] if spec["name"] == container)
+        return next(spec for spec in self.item.obj["spec"]["containers"] if spec["name"] == container)
 
     def errored(self, probe: Probe, error: str) -> None:
         """Record the event of a probe that could not be carried out."""
         text = f"{probe.kind} probe errored: {error}"
-        self.agent.event(self.pod, "Warning", "Unhealthy", text, container=probe.container)
+        self.agent.event(self.item.obj, "Warning", "Unhealthy", text, container=probe.container)
 
     def unhealthy(self, probe: Probe, container: Container) -> None:
         """Record the event of a failed probe of a container."""
@@ -627,7 +628,7 @@ class Worker:
         key, shown = "ready" if probe.kind == "Readiness" else "started", self.status.get("containerStatuses")
         if any(s["name"] == probe.container and s[key] != value for s in shown or ()):
             now = format_time(self.agent.ctx.wall_us())
-            self.status = probed(self.pod, self.status, probe.container, key, value, now)
+            self.status = probed(self.item.obj, self.status, probe.container, key, value, now)
             self.agent.statuses.set(self.uid, self.status)
 
     def _is_ready(self) -> bool:

@@ -30,8 +30,8 @@ def call(
     """
     agent = worker.agent
     limit_us = timeouts * agent.options.runtime_request_timeout_us + grace_us
-    worker.limit_us = agent.now_us + limit_us
+    worker.limit_us = agent.ctx.kernel.now_us + limit_us
     yield max(0, min(duration_us + (agent.machine.runtime_delay_us or 0), limit_us))
-    answered = agent.now_us < worker.limit_us
+    answered = agent.ctx.kernel.now_us < worker.limit_us
     worker.limit_us = -1
     return answered

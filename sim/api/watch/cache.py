@@ -104,11 +104,14 @@ class WatchCache:
 
     def drain(self) -> None:
         """Takes new commits from the store's log into the window."""
-        log, cursor = self.log, self._cursor
-        if (not log or log[-1].rev <= cursor) and cursor >= self.feed.floor:
-            self._cursor = self.feed.revision
-            return
-        found = self.feed.stretches(self._cursor, self.prefix)
+        log, before = self.log, self._cursor
+        if log and log[-1].rev > before or before < self.feed.floor:
+            self._take_in(before)
+        self._cursor = self.feed.revision
+        assert self._cursor >= before, "the revision of the store goes back"
+
+    def _take_in(self, before: Revision) -> None:
+        found = self.feed.stretches(before, self.prefix)
         if isinstance(found, Compacted):
             self._window.dropped_rev = self.feed.floor  # the cache was made after a compaction
             found = self.feed.stretches(self.feed.floor, self.prefix)
@@ -117,8 +120,6 @@ class WatchCache:
                 if self._copy is not None:
                     self._advance_copy(part)
                 self._window.add(part)
-        before, self._cursor = self._cursor, self.feed.revision
-        assert self._cursor >= before, "the revision of the store goes back"
 
     @property
     def capacity(self) -> int:
@@ -460,12 +461,13 @@ class WatchCache:
         for watch, span in dirty.items():
             change = watch.pop(now_us, reached_us)
             if change is not None:  # nearly always
+                watch.unread = watch.unread_since_us = 0
                 if watch.matches is not None:
-                    watch.give(event_of(change, watch.matches))
-                    continue
-                if change is not last:
+                    event, last = event_of(change, watch.matches), None
+                elif change is not last:
                     last, event = change, event_of(change, None)
-                watch.give(event)
+                if event is not None and not watch.receive([event]):  # type: ignore[misc]
+                    watch.receive = None
                 continue
             span = self._dirty.get(watch, span)
             if span[0] > reached_us:

@@ -146,7 +146,7 @@ class CacheWatch:
         self.client = ""  # the name of the user that opened it, set by the server
         self.queue: Sequence[Change] = []  # mostly empty; a deque takes 600 bytes even then
         self.notify: Callable[[], None] | None = None
-        self._give: Callable[[Sequence[WatchEvent]], bool] | None = None
+        self.receive: Callable[[Sequence[WatchEvent]], bool] | None = None
         self.delivery = Delivery.EVERYTHING
         # Has the owner read, before what it has not read is mixed up with more.
         self.look: Callable[[], None] | None = None
@@ -154,7 +154,7 @@ class CacheWatch:
         self._cursor = NO_REVISION
         self._since = NO_REVISION  # where it started; the cache may show that revision later
         self._started: Sequence[WatchEvent] = ()
-        self._unread_since_us = 0
+        self.unread_since_us = 0
         self._deadline_us = deadline_us
         self._bookmark_us = NEVER_US
         if bookmarks:
@@ -236,36 +236,30 @@ class CacheWatch:
         receiver.
         """
         queue = self.queue
-        if len(queue) != 1 or self._give is None or self._started or self.state is not FED:
+        if len(queue) != 1 or self.receive is None or self._started or self.state is not FED:
             return None
         if now_us >= self._bookmark_us or now_us >= self._deadline_us or queue[0].at_us > reached_us:
             return None
         return queue.pop() if type(queue) is list else self._listed().pop()
 
-    def give(self, event: WatchEvent | None) -> None:
-        """Delivers the event of the change that `pop` returned; None if the selection excludes it."""
-        self.unread = self._unread_since_us = 0
-        if event is not None and self._give is not None and not self._give([event]):
-            self._give = None
-
     def deliver(self, now_us: Virtual) -> None:
         """Delivers or notifies; ends a watch that has had too many unread events for too long."""
-        give = self._give
+        give = self.receive
         if give is not None:
             batch = self.take(GIVEN_MAX)
             if batch and not give(batch):
-                self._give = None
+                self.receive = None
             if len(batch) < GIVEN_MAX and self.state is not ENDED:
                 return
         late = (
             self.unread > UNREAD_MAX
-            and self._unread_since_us
-            and now_us - self._unread_since_us > UNREAD_BUDGET_US
+            and self.unread_since_us
+            and now_us - self.unread_since_us > UNREAD_BUDGET_US
         )
         if late and not self.cache.direct:  # watches of the storage wait (etcd3/watcher.go)
             self.end()
             return
-        self._unread_since_us = self._unread_since_us or now_us
+        self.unread_since_us = self.unread_since_us or now_us
         if self.notify is not None:
             self.notify()
 
@@ -294,7 +288,7 @@ class CacheWatch:
         """Delivers events to `give` until it returns False, for lack of room; then notifies
         instead.
         """
-        self._give = give
+        self.receive = give
 
     def choose(self, delivery: Delivery) -> bool:
         """Choose what the owner is notified of.
@@ -363,7 +357,7 @@ class CacheWatch:
             self._close()
             left, self._started = self._started, ()
             return left
-        self.unread = self._unread_since_us = 0
+        self.unread = self.unread_since_us = 0
         if self.state is READING:
             self.pull()
             if self.ended:  # an unread change was compacted, and no bookmark may pass it
@@ -423,7 +417,7 @@ class CacheWatch:
 
     def stop(self) -> None:
         """Ends the watch because the client has closed it."""
-        self.notify = self._give = self.look = None
+        self.notify = self.receive = self.look = None
         self._close()
 
     def end(self) -> None:
@@ -433,7 +427,7 @@ class CacheWatch:
             self._close()
             notify = self.notify
             # The owner refers to the watch: no reference cycle stays.
-            self.notify = self._give = self.look = None
+            self.notify = self.receive = self.look = None
             if notify is not None:
                 notify()
 

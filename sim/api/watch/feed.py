@@ -31,7 +31,7 @@ class Feed(Protocol):
         ...
 
     def log_of(self, prefix: str) -> Sequence[Any]:
-        """The changes of the resource of a prefix that are not compacted, a list that grows in place."""
+        """The changes of a prefix's resource that are kept, in one list that grows."""
         ...
 
     def range(self, op: Range) -> Any:

@@ -173,7 +173,7 @@ class CoalescedCalls:
         channel, kernel = self._channel, self._kernel
         assert channel is not None
         # Not the cause of the state change that made the call an ordinary one.
-        kernel.follow(self._cause)
+        kernel.cause = self._cause
         served = None
         if self._epoch == self._standing.epoch:
             self._way.draw = self._draw
@@ -230,7 +230,7 @@ class CoalescedCalls:
 
     def _deliver(self, item: Item) -> None:
         reply = Reply(200, item=item)
-        self._kernel.follow(self._cause)
+        self._kernel.cause = self._cause
         if self._epoch == self._standing.epoch:
             on_reply = self._on_reply
             self._end()

@@ -288,7 +288,7 @@ class Call(msgspec.Struct, eq=False):
         """
         channel = self.channel
         ctx, server = channel.ctx, self.server
-        ctx.kernel.follow(self.request.cause)
+        ctx.kernel.cause = self.request.cause
         if server is not None and self.commits_us[0] <= server.stopped_us < self.commits_us[1]:
             reply = Reply(0, lost=RESET)
         if channel.back.up:

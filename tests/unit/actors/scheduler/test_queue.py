@@ -90,8 +90,8 @@ def test_a_pod_that_wants_to_be_near_another_wakes_when_that_one_is_placed():
     near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     made = queue(pod("a", affinity=near))
     fail(made, 0, "InterPodAffinity")
-    assert not made.assigned_pod(pod("web"), ClusterEvent.POD_ADD, {}, 20 * SECOND)
-    assert made.assigned_pod(pod("db"), ClusterEvent.POD_ADD, {}, 20 * SECOND)
+    assert not made.assigned_pod(pod("web"), ClusterEvent.POD_ADD, {}, lambda: 20 * SECOND)
+    assert made.assigned_pod(pod("db"), ClusterEvent.POD_ADD, {}, lambda: 20 * SECOND)
     assert len(made) == 1
 
 
@@ -123,7 +123,7 @@ def test_a_pod_that_did_not_fit_for_other_reasons_waits_on_when_its_company_come
     near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     made = queue(pod("a", affinity=near))
     fail(made, 0, plugin)
-    made.assigned_pod(pod("db"), event, {}, 20 * SECOND)
+    made.assigned_pod(pod("db"), event, {}, lambda: 20 * SECOND)
     assert bool(len(made)) is wakes
 
 

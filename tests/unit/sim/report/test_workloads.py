@@ -71,7 +71,7 @@ def test_pending_pod_is_shown_with_its_reason(
     spec: dict[str, Any], status: dict[str, Any], reason: str
 ) -> None:
     item = pod(spec, status)
-    assert (pod_state(item), shown_state(item)) == ("pending", f"pending: {reason}")
+    assert (pod_state(item), shown_state(item.obj)) == ("pending", f"pending: {reason}")
 
 
 @pytest.mark.parametrize(
@@ -83,4 +83,4 @@ def test_pending_pod_is_shown_with_its_reason(
     ],
 )
 def test_state_of_any_other_pod_has_no_reason(item: Item, state: str) -> None:
-    assert shown_state(item) == state
+    assert shown_state(item.obj) == state

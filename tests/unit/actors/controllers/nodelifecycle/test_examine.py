@@ -47,7 +47,7 @@ def drive(
     health = Health("n", "leases/n")
     health.known, health.ready, health.probe_us = True, condition_of(obj, "Ready"), -silent_s * SECOND
     seen = Seen(N, GRACE, STARTUP, {} if unmarked is None else unmarked, 0, NOW)
-    steps, actions, now_us = examine(health, obj, None, seen), list[Action](), 0
+    steps, actions, now_us = examine(health, obj, None, None, seen), list[Action](), 0
     try:
         action = next(steps)
         while True:
