@@ -127,7 +127,7 @@ class Worker:
     def status(self) -> Obj:
         """The status as last computed."""
         held = self._held
-        return held if type(held) is dict else held.obj.get("status") or {}  # type: ignore[union-attr]
+        return held if type(held) is dict else status_in(held)
 
     @status.setter
     def status(self, status: Obj) -> None:
