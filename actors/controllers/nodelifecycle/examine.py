@@ -145,9 +145,7 @@ def mark_reachable(node: Obj, names: Names) -> Steps[None]:
     yield Unqueue(node)
 
 
-def examine(
-    health: Health, node: Obj, lease: Item | None, renewed: int | None, seen: Seen
-) -> Steps[None]:
+def examine(health: Health, node: Obj, lease: Item | None, renewed: int | None, seen: Seen) -> Steps[None]:
     """Update the health of one node, its taints and its pods.
 
     lease: of the node, which is only compared with that of the next pass

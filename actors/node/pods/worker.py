@@ -218,7 +218,10 @@ class Worker:
         agent = self.agent
         try:
             while True:
-                if agent.machine.runtime_delay_us is None and not 0 <= self.limit_us <= agent.ctx.kernel.now_us:
+                if (
+                    agent.machine.runtime_delay_us is None
+                    and not 0 <= self.limit_us <= agent.ctx.kernel.now_us
+                ):
                     self._stalled = work  # the runtime does not answer
                     agent.loop.answer_later(self)
                     if self.limit_us >= 0:
@@ -245,7 +248,9 @@ class Worker:
             self._again = True
         else:
             agent = self.agent
-            self._wake_at(agent.tick_after(agent.ctx.kernel.now_us + agent.dice.below(agent.options.sync_frequency_us)))
+            self._wake_at(
+                agent.tick_after(agent.ctx.kernel.now_us + agent.dice.below(agent.options.sync_frequency_us))
+            )
 
     def proceed(self, work: Work) -> None:
         """Continue a piece of work that has yielded `WAIT`."""
@@ -552,7 +557,9 @@ class Worker:
     def fault_record(self, container: Container) -> int:
         """The record of the fault that makes the container fail its probes; 0 if it is not new."""
         profile = self.agent.spec.profile
-        fault = profile.imposed(self.item.obj, container.name, False, "healthy_after_us", "unhealthy_after_us")
+        fault = profile.imposed(
+            self.item.obj, container.name, False, "healthy_after_us", "unhealthy_after_us"
+        )
         return met_first(self.runtime, container, fault) if self.runtime is not None else 0
 
     def programs_in(self, container: Container) -> PodPrograms | None:

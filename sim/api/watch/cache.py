@@ -105,7 +105,7 @@ class WatchCache:
     def drain(self) -> None:
         """Takes new commits from the store's log into the window."""
         log, before = self.log, self._cursor
-        if log and log[-1].rev > before or before < self.feed.floor:
+        if (log and log[-1].rev > before) or before < self.feed.floor:
             self._take_in(before)
         self._cursor = self.feed.revision
         assert self._cursor >= before, "the revision of the store goes back"
