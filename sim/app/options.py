@@ -36,9 +36,11 @@ from sim.options.base import mapping, options_of, raw_option
 from sim.options.controllers.manager import ControllerManagerOptions, parse_controller_manager
 from sim.options.features.gates import FEATURE_GATES, enabled, gates_of, idle_gates
 from sim.options.features.idle import reason
+from sim.options.machines import SWAPS_HEAD, swap_row
 from sim.options.metrics import MetricsFlags
 from sim.options.node.agent import NodeAgentOptions, parse_node_agent
 from sim.options.node.configuration import with_configuration
+from sim.options.node.machine import KERNEL_DEFAULTS
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, NodePlan
 from sim.units import NANO, SECOND, format_quantity_nano, quantity_nano, quantity_style
@@ -264,9 +266,31 @@ def node_agent_options(node: NodePlan, names: Names) -> NodeAgentOptions:
         raise InputError(f"invalid node labels: {problems[0].message}", place)
     _check_taints(node, options)
     _check_allocatable(node, options, names)
+    _check_kernel(node, options)
     if (found := problem_of(options, machine_capacity(node), node.topology)) is not None:
         raise InputError(f"{found[0]}: {found[1]}", node.places.get(found[0], node.place))
     return options
+
+
+def _check_kernel(node: NodePlan, options: NodeAgentOptions) -> None:
+    """Reject a machine with which the agent would not start, because of its swap or its kernel.
+
+    Mirrors pkg/kubelet/cm/container_manager_linux.go: NewContainerManager, setupKernelTunables.
+    """
+    if node.swap_bytes and options.fail_swap_on:
+        table = f"[{SWAPS_HEAD} {swap_row(node.swap_bytes)}]".replace("\t", " ")
+        raise InputError(
+            "running with swap on is not supported, please disable swap! or set --fail-swap-on flag to false. "
+            f"/proc/swaps contained: {table}",
+            node.places.get("fail-swap-on", node.place),
+        )
+    for name, wanted in KERNEL_DEFAULTS.items() if options.protect_kernel_defaults else ():
+        if (actual := node.sysctls.get(name, wanted)) != wanted:
+            flag = name.replace(".", "/", 1)
+            raise InputError(
+                f"invalid kernel flag: {flag}, expected value: {wanted}, actual value: {actual}",
+                node.places.get("protect-kernel-defaults", node.place),
+            )
 
 
 def machine_capacity(node: NodePlan) -> dict[str, str]:

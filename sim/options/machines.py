@@ -24,6 +24,12 @@ class TopologySpec:
 
 
 PLAIN = TopologySpec()
+SWAPS_HEAD = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority"
+
+
+def swap_row(size: int) -> str:
+    """The row of /proc/swaps for a machine's swap, of so many bytes."""
+    return f"/dev/sda2                               partition\t{size // 1024}\t\t0\t\t-2"
 
 
 @dataclass(frozen=True, slots=True)

@@ -385,7 +385,7 @@ class _Compiler:
         problems.report()
         capacity = {key: str(value) for key, value in group.capacity.items()}
         flags = agent_flags(self.document, self.folder, group.flags, (*path, "flags"), NAMES[naming])
-        topology, devices = machine_parts(self.document, self.duration, group, capacity, path)
+        topology, devices, swap_bytes = machine_parts(self.document, self.duration, group, capacity, path)
         for index in range(group.count):
             zone = group.zones[index % len(group.zones)] if group.zones else ""
             number = index // len(group.zones) if group.zones else index
@@ -404,6 +404,8 @@ class _Compiler:
                 group.lease_jitter,
                 topology=topology,
                 devices=devices,
+                swap_bytes=swap_bytes,
+                sysctls=group.sysctls,
             )
 
     def _check_runtime(self, runtime: sections.Runtime, path: Path_) -> None:

@@ -2,9 +2,8 @@
 
 Mirrors  pkg/kubelet/kubelet_node_status.go, nodestatus/setters.go: order and texts of addresses,
          capacity, nodeInfo, images and conditions (v1.25).
-Differs  a second address only by the option node-ip; no device plug-ins: an extended resource
-         exists by the machine's capacity, or by a client's patch of the status until the agent
-         restarts; volume limits only as the capacity says; of what a cloud would provide only the
+Differs  a second address only by the option node-ip; an extended resource exists by a plug-in, by
+         the machine's capacity, or by a client's patch of the status until the agent restarts; volume limits only as the capacity says; of what a cloud would provide only the
          provider's id, zone and region are the machine's.
 """
 

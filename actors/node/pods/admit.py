@@ -5,7 +5,7 @@ Turns a pod, what the node's other pods use, and the Node object into None or (r
 Mirrors  pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/sysctl/allowlist.go,
          pkg/scheduler/framework/plugins fit, nodeaffinity, nodename, nodeports;
          pkg/kubelet/eviction/eviction_manager.go: Admit (v1.25).
-Differs  topology, CPU and device managers are not modelled. A refused pod that ran before is
+Differs  a refused pod that ran before is
          stopped by the first housekeeping; upstream removes its cgroup by then (SIGKILL).
 """
 

@@ -65,7 +65,8 @@ def start_container(
         problem, variables = yield from agent.references.config(worker, spec, runs=interpreter is not None)
     if problem:
         return _not_created(worker, name, "CreateContainerConfigError", problem)
-    if problem := missing_profile(agent.spec.profile, pod, spec, agent.names.annotation_apparmor_prefix):
+    prefix, root = agent.names.annotation_apparmor_prefix, agent.options.root_dir
+    if problem := missing_profile(agent.spec.profile, pod, spec, prefix, root):
         return _not_created(worker, name, "CreateContainerError", problem)
     if interpreter is not None:
         from actors.node.pods.launch import programs_of

@@ -26,6 +26,7 @@ from actors.node.programs.lookup import PATH, NotRunnable, program
 from actors.node.programs.network.fabric import Wakes
 from actors.node.programs.process import NoProcess, Process, Signal
 from actors.node.programs.surroundings import Answer, NodeFacts, Surroundings
+from actors.node.programs.table import PROCESSES_MAX
 from actors.node.programs.waits import Main, Wait
 from actors.node.runtime.containers import Container
 from actors.node.runtime.interpreter import Interpreter
@@ -33,6 +34,7 @@ from actors.node.runtime.pod_programs import POD_MESSAGE_BYTES_MAX, Launch, PodP
 from actors.node.runtime.probe_answers import declares
 from actors.node.runtime.programs import words_of
 from actors.node.runtime.security.identities import identity_of
+from actors.node.runtime.security.profiles import is_filtered
 from actors.node.runtime.shell_scripts import program_of
 from actors.node.sources.environment import expanded_words
 from actors.node.sources.host_files import hosts_file, kernel_name
@@ -40,6 +42,7 @@ from actors.node.sources.pod_dns import resolver_file
 from sim.api.types import NOT_FOUND, Json, Obj, Reply, Verb
 from sim.kernel.causes import caused_by
 from sim.options.node.agent import NodeAgentOptions
+from sim.options.node.machine import KERNEL_DEFAULTS
 from sim.units import quantity_milli, quantity_value
 
 MESSAGE_PATH = "/dev/termination-log"
@@ -55,7 +58,11 @@ QUOTA_US_MIN = 1000  # helpers_linux.go: MinQuotaPeriod
 def programs_of(worker: PodWorker) -> PodPrograms:
     """The processes of a pod."""
     assert worker.runtime is not None
-    return worker.agent.machine.programs_of(worker.runtime, worker.agent.ctx.kernel)
+    agent = worker.agent
+    found = agent.machine.programs_of(worker.runtime, agent.ctx.kernel)
+    if (limit := agent.options.pod_max_pids) > 0:
+        found.table.limit = min(limit, PROCESSES_MAX)
+    return found
 
 
 def launch(
@@ -195,7 +202,12 @@ def _launch(
         network=programs_of(worker).network(), wall=ctx.said_us,
         node=NodeFacts(
             agent.spec.name, arch=agent.spec.arch, cpus=max(1, quantity_milli(capacity.get("cpu", "1")) // 1000),
-            memory_bytes=quantity_value(capacity.get("memory", "0")),
+            memory_bytes=quantity_value(capacity.get("memory", "0")), swap_bytes=agent.spec.swap_bytes,
+            sysctls=kernel_values(agent.spec.sysctls, options),
+        ),
+        seccomp=is_filtered(pod, spec, options.seccomp_default),
+        swap_limit_bytes=(
+            0 if limits.get("memory") and not options.swaps(options.feature_gates) else None
         ),
         memory_limit_bytes=quantity_value(str(limits.get("memory", "0"))),
         cpu_quota_us=cpu_quota_us(quantity_milli(str(limits.get("cpu", "0"))), options),
@@ -268,6 +280,11 @@ def cpu_quota_us(milli: int, options: NodeAgentOptions) -> int:
     if not milli or not options.cpu_cfs_quota:
         return 0
     return max(milli * options.cpu_cfs_quota_period_us // 1000, QUOTA_US_MIN)
+
+
+def kernel_values(machine: Mapping[str, str], options: NodeAgentOptions) -> Mapping[str, str]:
+    """The machine's sysctls after the start of an agent, which sets those that it wants."""
+    return {**machine, **({} if options.protect_kernel_defaults else KERNEL_DEFAULTS)} if machine else {}
 
 
 def _own_files(worker: PodWorker, spec: Obj, now_us: int) -> list[Mount]:

@@ -50,7 +50,7 @@ def behaviour_of(
     """
     agent, runtime = worker.agent, worker.runtime
     found = agent.spec.profile.behaviour(pod, name, init, runs=runs)
-    if found.cpu_milli:
+    if found.cpu_milli and agent.options.cpu_cfs_quota:
         found = _within_cpu_limit(found, pod, name)
     limit = agent.options.pod_max_pids
     if limit <= 0 or found.processes == 1 or runtime is None:
@@ -94,7 +94,10 @@ def limit_memory(worker: PodWorker, spec: Obj, container: Container, fault: Over
     """Plan the end of a container that will use more memory than its limit."""
     limit = ((spec.get("resources") or {}).get("limits") or {}).get("memory")
     if limit:
-        worker.agent.machine.limit_memory(container, quantity_value(str(limit)), worker.agent.now_us, fault)
+        agent, most = worker.agent, quantity_value(str(limit))
+        if agent.options.swaps(agent.options.feature_gates):
+            most += agent.spec.swap_bytes
+        agent.machine.limit_memory(container, most, agent.now_us, fault)
 
 
 def _warn_of_dns(worker: PodWorker) -> None:

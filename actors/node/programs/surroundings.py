@@ -46,7 +46,8 @@ class NodeFacts:
     name: the node's name
     arch: as in the Node's status, such as amd64
     cpus: how many processors it has
-    memory_bytes: how much memory it has
+    memory_bytes, swap_bytes: how much memory and swap it has
+    sysctls: name with dots -> value, of those that all containers share
     """
 
     name: str = "node"
@@ -54,6 +55,8 @@ class NodeFacts:
     arch: str = "amd64"
     cpus: int = 8
     memory_bytes: int = 32 << 30
+    swap_bytes: int = 0
+    sysctls: Mapping[str, str] = field(default_factory=dict)
 
 
 DEFAULT_FACTS = NodeFacts()
@@ -72,6 +75,8 @@ class Surroundings:
     cpu_quota_us: the processor time that it may use in each period of cpu_period_us; 0: no limit
     usable: give the processors, and the NUMA nodes for memory, that it may use; None: all
     sysctls: name with dots -> value, of those that the pod sets
+    seccomp: True if a profile filters its calls of the kernel
+    swap_limit_bytes: how much swap it may use; None: no limit of its own
     read_only: True if the container's own file system can only be read
     woken: True if the server has only run so far, and its log has what it prints at its start
     ask: sends a request to the API server as the pod's service account; None without one
@@ -94,6 +99,8 @@ class Surroundings:
     usable: tuple[Callable[[], int], Callable[[], int]] | None = None
     sysctls: Mapping[str, str] = field(default_factory=dict)
     read_only: bool = False
+    seccomp: bool = False
+    swap_limit_bytes: int | None = None
     woken: bool = False
     ask: Callable[..., Answer] | None = None
     unknown: Callable[[str], None] = _unnoticed

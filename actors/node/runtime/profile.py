@@ -295,6 +295,7 @@ class NodeSpec:
     static_pods: pod objects as in the manifest directory
     pod_cidr: used while the Node object has none, as by a network plug-in with addresses of its own
     devices: those of its device plug-ins
+    sysctls: of its kernel before an agent starts, where they are not those that agents want
     lease_jitter: False renews the lease at whole multiples of its interval, for timing to the
         hundredth
     """
@@ -317,3 +318,5 @@ class NodeSpec:
     arch: str = "amd64"
     topology: TopologySpec = PLAIN
     devices: tuple[DeviceSpec, ...] = ()
+    swap_bytes: int = 0
+    sysctls: Mapping[str, str] = field(default_factory=dict)

@@ -150,12 +150,12 @@ def resource_value(pod: Obj, container: Obj, reference: Obj, allocatable: Mappin
 
 
 def variables_of_services(
-    services: Iterable[Obj], namespace: str, *, links: bool, master: str
+    services: Iterable[Obj], namespace: str, *, links: bool, master: tuple[str, str]
 ) -> dict[str, str]:
     """The variables by which the containers of a namespace find Services.
 
     links: True if the pod wants those of its own namespace
-    master: the name of the API's Service in the namespace `default`, which all pods get
+    master: namespace and name of the API's Service, which all pods get
     """
     chosen: dict[str, Obj] = {}
     for service in services:
@@ -165,7 +165,7 @@ def variables_of_services(
             continue
         if own and links:
             chosen[name] = service
-        elif meta["namespace"] == "default" and name == master:
+        elif (meta["namespace"], name) == master:
             chosen.setdefault(name, service)
     found: dict[str, str] = {}
     for name in sorted(chosen):

@@ -51,7 +51,7 @@ class Services:
         links = spec.get("enableServiceLinks")
         return variables_of_services(
             self._known.values(), meta.get("namespace", "default"), links=links is None or bool(links),
-            master=self._agent.names.apiserver_service,
+            master=(self._agent.options.master_service_namespace, self._agent.names.apiserver_service),
         )  # fmt: skip
 
     def _start(self) -> None:

@@ -12,6 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 
+from sim.options.node.agent import NodeAgentOptions
+
+SYSTEMD = "systemd"
 DIRECTORY, FILE, SOCKET, CHARACTER, BLOCK = "Directory", "File", "Socket", "CharDevice", "BlockDevice"
 PRESENT: Mapping[str, str] = {
     **dict.fromkeys(
@@ -26,7 +29,7 @@ PRESENT: Mapping[str, str] = {
          "/etc/resolv.conf", "/run/xtables.lock", "/var/log/messages", "/var/log/syslog"),
         FILE,
     ),
-    **dict.fromkeys(("/run/containerd/containerd.sock", "/run/dbus/system_bus_socket"), SOCKET),
+    "/run/dbus/system_bus_socket": SOCKET,
     **dict.fromkeys(("/dev/fuse", "/dev/kmsg", "/dev/kvm", "/dev/net/tun", "/dev/null", "/dev/random",
                      "/dev/urandom", "/dev/zero"), CHARACTER),
     **dict.fromkeys(("/dev/sda", "/dev/vda"), BLOCK),
@@ -39,6 +42,23 @@ _WORDS = {
     CHARACTER: "character device",
     BLOCK: "block device",
 }
+
+
+def agent_paths(options: NodeAgentOptions) -> Mapping[str, str]:
+    """What the agent, its runtime and the control groups of pods add to a machine."""
+    root, driver = options.root_dir.rstrip("/"), options.cgroup_driver
+    folders = [f"{root}/{name}" for name in ("device-plugins", "plugins", "plugins_registry", "pods")]
+    folders.append(options.volume_plugin_dir.rstrip("/"))
+    if options.cgroups_per_qos:
+        above = "".join(
+            f"/{part}.slice" if driver == SYSTEMD else f"/{part}"
+            for part in options.cgroup_root.split("/")
+            if part
+        )
+        folders.append(f"/sys/fs/cgroup{above}/kubepods{'.slice' if driver == SYSTEMD else ''}")
+    files = {options.lock_file: FILE} if options.lock_file else {}
+    socket = options.container_runtime_endpoint.removeprefix("unix://")
+    return {**dict.fromkeys(folders, DIRECTORY), **files, **({socket: SOCKET} if socket else {})}
 
 
 def kind_of(path: str, made: Mapping[str, str]) -> str:
@@ -54,12 +74,14 @@ def kind_of(path: str, made: Mapping[str, str]) -> str:
     return DIRECTORY if any(name.startswith(inside) for name in (*PRESENT, *made)) else ""
 
 
-def checked(path: str, wanted: str, made: MutableMapping[str, str]) -> str:
+def checked(path: str, wanted: str, made: MutableMapping[str, str], options: NodeAgentOptions) -> str:
     """Why a path cannot be mounted, "" if it can; what has to be made is made.
+
+    options: of the agent, which has made some paths too
 
     Quirk: a type with `OrCreate` accepts every kind that exists.
     """
-    kind = kind_of(path, made)
+    kind = kind_of(path, {**agent_paths(options), **made})
     if wanted.endswith("OrCreate"):
         if not kind:
             made[path.rstrip("/") or "/"] = wanted.removesuffix("OrCreate")

@@ -399,7 +399,8 @@ class VolumeManager:
             self._call_driver(pod, volume, target)
             return
         if target.host_path is not None:
-            problem = checked(*target.host_path, self._agent.machine.host_files.paths)
+            agent = self._agent
+            problem = checked(*target.host_path, agent.machine.host_files.paths, agent.options)
         if problem:
             self._failed(pod, volume, "MountVolume.SetUp failed", problem)
         else:

@@ -54,4 +54,6 @@ def node_spec(names: Names, plan: NodePlan, number: int) -> NodeSpec:
         lease_jitter=plan.lease_jitter,
         topology=plan.topology,
         devices=plan.devices,
+        swap_bytes=plan.swap_bytes,
+        sysctls=plan.sysctls,
     )

@@ -46,6 +46,7 @@ from sim.options.cloud import cloud_provider
 from sim.options.features.gates import enabled, feature_gates
 from sim.options.node.addresses import node_can_have, node_ips
 from sim.options.node.logs import AgentLogFlags
+from sim.options.node.machine import MachineFlags
 from sim.options.node.resources import ResourceFlags
 from sim.options.node.servers import AgentServerOptions
 from sim.units import SECOND, quantity_nano, quantity_value
@@ -218,7 +219,7 @@ def _headers(value: object) -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeAgentOptions(AgentLogFlags, AgentServerOptions, ResourceFlags):
+class NodeAgentOptions(AgentLogFlags, AgentServerOptions, MachineFlags, ResourceFlags):
     """The options of one node agent process."""
 
     # Upstream's default is none: the agent is standalone.
@@ -334,6 +335,7 @@ class NodeAgentOptions(AgentLogFlags, AgentServerOptions, ResourceFlags):
                 f"image-gc-high-threshold {self.image_gc_high_percent}"
             )
         self.check_resources(self.feature_gates)
+        self.check_machine(self.feature_gates)
         self._check_gates()
         if len(self.node_ips) > 1 and self.cloud_provider:
             given = ",".join(self.node_ips)

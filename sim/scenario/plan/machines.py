@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 
 from sim.api.kinds.common.resources import is_extended
 from sim.errors import Problems
+from sim.faults.shared.parameters import Amount
 from sim.options.machines import PLAIN, DeviceSpec, TopologySpec, devices_problem, topology_problem
 from sim.scenario.read.source import Document, Path_
 from sim.scenario.schema.sections import NodeGroup
+from sim.units import quantity_value
 
 
 def machine_parts(
@@ -17,13 +19,21 @@ def machine_parts(
     group: NodeGroup,
     capacity: Mapping[str, str],
     path: Path_,
-) -> tuple[TopologySpec, tuple[DeviceSpec, ...]]:
-    """The topology of a group's machines, and their devices.  Raises InputError.
+) -> tuple[TopologySpec, tuple[DeviceSpec, ...], int]:
+    """The topology of a group's machines, their devices, and the size of their swap.
+
+    Raises InputError.
 
     duration: reads a duration, with its place
     """
     given, problems, error = group.topology, Problems(), document.error
-    memory = tuple(str(amount) for amount in given.memory)
+    memory, swap_bytes = tuple(str(amount) for amount in given.memory), 0
+    with problems.part():
+        swap_bytes = _bytes(document, group.swap, (*path, "swap"))
+    with problems.part():
+        for index, amount in enumerate(memory):
+            _bytes(document, amount, (*path, "topology", "memory", index))
+    problems.report()
     topology = TopologySpec(given.sockets, given.numa_nodes, given.threads_per_core, memory)
     if topology != PLAIN and (text := topology_problem(topology, capacity)):
         problems.add(error((*path, "topology"), text))
@@ -46,4 +56,12 @@ def machine_parts(
             problems.add(error(here, text))
         found[one.resource] = spec
     problems.report()
-    return topology, tuple(found.values())
+    return topology, tuple(found.values()), swap_bytes
+
+
+def _bytes(document: Document, amount: Amount, path: Path_) -> int:
+    """The bytes of a quantity.  Raises InputError."""
+    try:
+        return quantity_value(amount)
+    except ValueError:
+        raise document.error(path, f"{amount!r} is not a quantity", "write it as 16Gi or 512Mi") from None

@@ -41,6 +41,8 @@ class NodePlan:
     allocatable: Mapping[str, str] = field(default_factory=dict)
     topology: TopologySpec = PLAIN
     devices: tuple[DeviceSpec, ...] = ()
+    swap_bytes: int = 0
+    sysctls: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,10 @@ class NodeGroup(Strict):
     """Manifests that the agent of each node runs by itself; the API shows their mirror pods."""
     topology: Topology = msgspec.field(default_factory=Topology)
     devices: list[Devices] = []
+    swap: Amount = 0
+    """The size of the machine's swap."""
+    sysctls: dict[str, str] = {}
+    """Of the machine's kernel, before its agent starts; others have the values that agents want."""
     lease_jitter: bool = True
     """False: leases are renewed at whole multiples of their interval."""
 

@@ -273,7 +273,8 @@ def free(tool: Tool) -> Main:
     yield from tool.write(" " * lead + " ".join(f"{head:>11}" for head in heads) + "\n")
     cells = (total, used, total - used, 0, 0, total - used)
     yield from tool.write(f"{'Mem:':<{lead}}" + " ".join(f"{shown(cell):>11}" for cell in cells) + "\n")
-    yield from tool.write(f"{'Swap:':<{lead}}" + " ".join(f"{shown(0):>11}" for _ in range(3)) + "\n")
+    swap = tool.process.container.node.swap_bytes
+    yield from tool.write(f"{'Swap:':<{lead}}" + " ".join(f"{shown(n):>11}" for n in (swap, 0, swap)) + "\n")
     return 0
 
 

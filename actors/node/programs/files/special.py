@@ -27,6 +27,7 @@ from actors.node.programs.files.inodes import (
 from actors.node.programs.files.tree import Mount, Volume
 from actors.node.programs.process import Process
 from actors.node.resources.topology import cpu_text
+from sim.options.machines import SWAPS_HEAD, swap_row
 from sim.units import SECOND
 
 CHUNK = 65536  # bytes of one read of random ones
@@ -36,8 +37,12 @@ SHM_BYTES = 64 << 20  # containerd: the size of /dev/shm
 SYSCTLS = {
     "fs.file-max": "9223372036854775807",
     "fs.inotify.max_user_watches": "524288",
+    "kernel.keys.root_maxbytes": "25000000",
+    "kernel.keys.root_maxkeys": "1000000",
     "kernel.msgmax": "8192",
     "kernel.ostype": "Linux",
+    "kernel.panic": "10",
+    "kernel.panic_on_oops": "1",
     "kernel.pid_max": "4194304",
     "kernel.shm_rmid_forced": "0",
     "kernel.shmall": "18446744073692774399",
@@ -51,6 +56,7 @@ SYSCTLS = {
     "net.ipv4.tcp_syncookies": "1",
     "vm.max_map_count": "262144",
     "vm.overcommit_memory": "1",
+    "vm.panic_on_oom": "0",
     "vm.swappiness": "60",
 }
 
@@ -120,7 +126,7 @@ def sysctls(by: Any) -> dict[str, str]:
     if container is None:
         return SYSCTLS
     own = {"kernel.hostname": container.hostname, "kernel.osrelease": container.node.kernel_version}
-    return dict(sorted({**SYSCTLS, **own, **container.sysctls}.items()))
+    return dict(sorted({**SYSCTLS, **container.node.sysctls, **own, **container.sysctls}.items()))
 
 
 class _Live(Directory):
@@ -181,9 +187,14 @@ def _meminfo(by: Any) -> str:
     free = total * 3 // 4
     rows = {
         "MemTotal": total, "MemFree": free, "MemAvailable": free, "Buffers": 0, "Cached": 0, "SwapCached": 0,
-        "SwapTotal": 0, "SwapFree": 0,
+        "SwapTotal": by.container.node.swap_bytes // 1024, "SwapFree": by.container.node.swap_bytes // 1024,
     }  # fmt: skip
     return "".join(f"{name + ':':<16}{amount:>8} kB\n" for name, amount in rows.items())
+
+
+def _swaps(by: Any) -> str:
+    size = by.container.node.swap_bytes
+    return f"{SWAPS_HEAD}\n{swap_row(size)}\n" if size else f"{SWAPS_HEAD}\n"
 
 
 def _cpuinfo(by: Any) -> str:
@@ -222,7 +233,7 @@ _TEXTS: Mapping[str, Callable[[Any], str]] = {
     "meminfo": _meminfo,
     "mounts": _mounts,
     "stat": lambda by: f"cpu  0 0 0 0 0 0 0 0 0 0\nbtime {by.container.wall_us(0) // SECOND}\n",
-    "swaps": lambda by: "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n",
+    "swaps": _swaps,
     "uptime": lambda by: f"{_seconds(by)} {_seconds(by)}\n",
     "version": lambda by: f"Linux version {by.container.node.kernel_version} (build@host) #1 SMP\n",
 }
@@ -243,7 +254,7 @@ def _status(one: Process) -> str:
         f"Pid:\t{one.pid}\nPPid:\t{one.parent.pid if one.parent else 0}\n"
         f"Uid:\t{who.uid}\t{who.uid}\t{who.uid}\t{who.uid}\nGid:\t{who.gid}\t{who.gid}\t{who.gid}\t{who.gid}\n"
         f"Groups:\t{groups} \nThreads:\t1\nCapEff:\t{capability_bits(who.capabilities):016x}\nNoNewPrivs:\t0\n"
-        f"Seccomp:\t0\nCpus_allowed:\t{one.container.cpus:x}\n"
+        f"Seccomp:\t{2 if one.container.seccomp else 0}\nCpus_allowed:\t{one.container.cpus:x}\n"
         f"Cpus_allowed_list:\t{cpu_text(one.container.cpus)}\n"
         f"Mems_allowed_list:\t{cpu_text(one.container.memory_nodes)}\n"
     )
@@ -375,6 +386,9 @@ def _cgroup() -> Directory:
         "cpuset.cpus.effective": cpus,
         "cpuset.mems.effective": memory_nodes,
         "memory.max": lambda by: f"{by.container.memory_limit_bytes or 'max'}\n",
+        "memory.swap.max": lambda by: (
+            "max\n" if (most := by.container.swap_limit_bytes) is None else f"{most}\n"
+        ),
         "pids.max": lambda by: "max\n",
     }
     for name, make in texts.items():

@@ -15,14 +15,39 @@ from actors.node.runtime.profile import RuntimeProfile
 from sim.api.types import Obj
 
 LOCALHOST = "localhost/"
-SECCOMP_ROOT = "/var/lib/kubelet/seccomp/"
+ROOT = "/var/lib/kubelet"
 NOTHING: Obj = {}
 
 
-def missing_profile(profile: RuntimeProfile, pod: Obj, container: Obj, app_armor_prefix: str) -> str:
+def _seccomp_of(pod: Obj, container: Obj) -> Obj:
+    """The container's own profile, else its pod's; empty without one."""
+    context = container.get("securityContext") or NOTHING
+    found: Obj = (
+        context.get("seccompProfile")
+        or (pod["spec"].get("securityContext") or NOTHING).get("seccompProfile")
+        or NOTHING
+    )
+    return found
+
+
+def is_filtered(pod: Obj, container: Obj, by_default: bool) -> bool:
+    """True if a seccomp profile filters the container's calls.
+
+    by_default: True if those without a profile have that of the runtime
+    """
+    if (container.get("securityContext") or NOTHING).get("privileged"):
+        return False
+    named = _seccomp_of(pod, container).get("type")
+    return by_default if named is None else named != "Unconfined"
+
+
+def missing_profile(
+    profile: RuntimeProfile, pod: Obj, container: Obj, app_armor_prefix: str, root: str = ROOT
+) -> str:
     """The error because of a profile that the machine does not have; "" if it has them all.
 
     app_armor_prefix: of the annotation that names the profile of a container
+    root: the agent's folder
     """
     annotations = pod["metadata"].get("annotations") or NOTHING
     app_armor = annotations.get(f"{app_armor_prefix}{container['name']}", "")
@@ -31,16 +56,14 @@ def missing_profile(profile: RuntimeProfile, pod: Obj, container: Obj, app_armor
     if loaded is not None and app_armor.startswith(LOCALHOST) and name not in loaded:
         return f"failed to get container spec opts: failed to generate apparmor spec opts: apparmor profile not found {name}"
     context = container.get("securityContext") or NOTHING
-    seccomp = context.get("seccompProfile") or (pod["spec"].get("securityContext") or NOTHING).get(
-        "seccompProfile"
-    )
+    seccomp = _seccomp_of(pod, container)
     files = profile.seccomp_profiles
     if files is None or not seccomp or seccomp["type"] != "Localhost" or context.get("privileged"):
         return ""
     name = seccomp["localhostProfile"]
     if name in files:
         return ""
-    path = f"{SECCOMP_ROOT}{name}"
+    path = f"{root}/seccomp/{name}"
     return (
         f'failed to create containerd container: cannot load seccomp profile "{path}": open {path}: '
         "no such file or directory"

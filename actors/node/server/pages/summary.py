@@ -34,7 +34,7 @@ def summary(agent: NodeAgent, figures: Figures, *, only_usage: bool = False) -> 
     left, used = figures.node_memory()
     own: dict[str, Any] = {
         "nodeName": agent.spec.name,
-        "systemContainers": [_system(said, pods, node_ns)],
+        "systemContainers": [*_groups(agent, said), _system(said, pods, node_ns)],
         "startTime": said.began,
         "cpu": said.cpu(node_milli, node_ns),
         "memory": said.memory(used, left),
@@ -46,6 +46,24 @@ def summary(agent: NodeAgent, figures: Figures, *, only_usage: bool = False) -> 
             "rlimit": {"time": said.now, "maxpid": PID_MAX, "curproc": figures.processes()},
         }
     return {"node": own, "pods": [_pod(figures, said, pod, only_usage) for pod in pods]}
+
+
+def _groups(agent: NodeAgent, said: _Said) -> list[Obj]:
+    """The control groups that options name; simulated daemons use nothing.
+
+    Mirrors  kubernetes v1.25 pkg/kubelet/server/stats/summary_sys_containers.go.
+    """
+    options = agent.options
+    groups = {
+        agent.names.node_agent: options.agent_cgroups,
+        "runtime": options.runtime_cgroups,
+        "misc": options.system_cgroups,
+    }
+    return [
+        {"name": name, "startTime": said.began, "cpu": said.cpu(0, 0), "memory": said.memory(0, None)}
+        for name, group in groups.items()
+        if group
+    ]
 
 
 class _Said:

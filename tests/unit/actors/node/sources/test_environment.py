@@ -77,7 +77,7 @@ def service(name: str, namespace: str = "n", address: str = "10.0.0.9", **port: 
 
 
 def test_variables_of_a_service_name_its_address_and_each_port() -> None:
-    assert variables_of_services([service("my-db")], "n", links=True, master="kubernetes") == {
+    assert variables_of_services([service("my-db")], "n", links=True, master=("default", "kubernetes")) == {
         "MY_DB_SERVICE_HOST": "10.0.0.9",
         "MY_DB_SERVICE_PORT": "80",
         "MY_DB_SERVICE_PORT_WEB_UI": "80",
@@ -108,7 +108,7 @@ def test_pods_get_services_with_an_address_of_their_namespace_and_the_apis(
         service("kubernetes", "default", "10.0.0.1"), service("db"), service("other", "m"),
         service("headless", address="None"), service("external", address=""), service("x", "default"),
     ]  # fmt: skip
-    found = variables_of_services(services, "n", links=links, master="kubernetes")
+    found = variables_of_services(services, "n", links=links, master=("default", "kubernetes"))
     assert {name: value for name, value in found.items() if name.endswith("_HOST")} == hosts
 
 

@@ -5,6 +5,9 @@ import pytest
 from actors.node.volumes.host_paths import checked, kind_of
 from actors.node.volumes.specs import target_of
 from sim.ident import NAMES
+from sim.options.node.agent import parse_node_agent
+
+OPTIONS = parse_node_agent({})
 
 
 @pytest.mark.parametrize(
@@ -23,15 +26,15 @@ from sim.ident import NAMES
     ],
 )
 def test_type_of_a_host_path_decides_what_must_exist(path: str, wanted: str, problem: str) -> None:
-    assert checked(path, wanted, {}) == problem
+    assert checked(path, wanted, {}, OPTIONS) == problem
 
 
 def test_path_that_is_to_be_made_exists_afterwards() -> None:
     made: dict[str, str] = {}
-    assert checked("/data/x/", "FileOrCreate", made) == ""
+    assert checked("/data/x/", "FileOrCreate", made, OPTIONS) == ""
     assert made == {"/data/x": "File"} and kind_of("/data", made) == "Directory"
     # A type with OrCreate accepts every kind that exists.
-    assert checked("/data", "FileOrCreate", made) == "" and len(made) == 1
+    assert checked("/data", "FileOrCreate", made, OPTIONS) == "" and len(made) == 1
 
 
 def test_in_tree_disk_is_mounted_by_the_driver_that_replaced_it() -> None:

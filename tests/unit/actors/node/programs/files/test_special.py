@@ -50,7 +50,12 @@ def test_proc_shows_the_processes_of_the_container_and_its_node() -> None:
     assert read(process, "/proc/sys/kernel/shm_rmid_forced") == b"1\n"
     assert read(process, "/proc/sys/kernel/hostname") == b"pod-1\n"
     assert b"overlay / overlay rw,relatime 0 0\nproc /proc proc ro" in read(process, "/proc/mounts")
-    assert files.listdir("/proc/sys/vm", process) == ["max_map_count", "overcommit_memory", "swappiness"]
+    assert files.listdir("/proc/sys/vm", process) == [
+        "max_map_count",
+        "overcommit_memory",
+        "panic_on_oom",
+        "swappiness",
+    ]
     with pytest.raises(FileError) as caught:
         files.open("/proc/sys/vm/swappiness", OUTSIDE, WRITING)
     assert caught.value.code == "EROFS"

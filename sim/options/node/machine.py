@@ -1,0 +1,73 @@
+"""Options of the node agent about its machine: folders, control groups, the kernel and the runtime.
+
+Mirrors  kubernetes v1.25 cmd/kubelet/app/options/options.go; pkg/kubelet/apis/config/validation;
+         pkg/kubelet/cm/container_manager_linux.go: setupKernelTunables; component-helpers
+         node/util/sysctl (the kernel's values that an agent wants).
+Differs  the machine's container runtime listens at the endpoint that the agent is given, and uses
+         the agent's driver of control groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sim.dataclass import dataclass
+from sim.options.base import boolean, one_of, option, string
+from sim.options.features.gates import enabled
+
+# util/sysctl/sysctl.go: the expected values of setupKernelTunables
+KERNEL_DEFAULTS: Mapping[str, str] = {
+    "vm.overcommit_memory": "1",
+    "vm.panic_on_oom": "0",
+    "kernel.panic": "10",
+    "kernel.panic_on_oops": "1",
+    "kernel.keys.root_maxkeys": "1000000",
+    "kernel.keys.root_maxbytes": "25000000",
+}
+LIMITED_SWAP, UNLIMITED_SWAP = "LimitedSwap", "UnlimitedSwap"
+_SWAP, _SECCOMP = "NodeSwap", "SeccompDefault"
+
+
+def _swap_behavior(value: str) -> str | None:
+    if value in ("", LIMITED_SWAP, UNLIMITED_SWAP):
+        return None
+    return f'"{value}" must be one of: "", "{LIMITED_SWAP}", or "{UNLIMITED_SWAP}"'
+
+
+@dataclass(frozen=True)  # without slots: it is one of several bases
+class MachineFlags:
+    """The options of one agent about its machine."""
+
+    root_dir: str = option("root-dir", string, "/var/lib/{short}let")
+    volume_plugin_dir: str = option(
+        "volume-plugin-dir", string, "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/"
+    )
+    lock_file: str = option("lock-file", string, "")
+    container_runtime_endpoint: str = option(
+        "container-runtime-endpoint", string, "unix:///run/containerd/containerd.sock"
+    )
+    cgroup_driver: str = option("cgroup-driver", string, "cgroupfs", check=one_of("cgroupfs", "systemd"))
+    cgroup_root: str = option("cgroup-root", string, "")
+    agent_cgroups: str = option("{short}let-cgroups", string, "")
+    runtime_cgroups: str = option("runtime-cgroups", string, "")
+    system_cgroups: str = option("system-cgroups", string, "")
+    protect_kernel_defaults: bool = option("protect-kernel-defaults", boolean, False)
+    fail_swap_on: bool = option("fail-swap-on", boolean, True)
+    memory_swap_behavior: str = option("memory-swap-behavior", string, "", check=_swap_behavior)
+    seccomp_default: bool = option("seccomp-default", boolean, False)
+    master_service_namespace: str = option("master-service-namespace", string, "default")
+
+    def check_machine(self, gates: Mapping[str, str]) -> None:
+        """Raises ValueError for options that contradict each other, or need a gate."""
+        if self.system_cgroups and not self.cgroup_root:
+            raise ValueError("system-cgroups was specified and cgroup-root was not specified")
+        if self.memory_swap_behavior and not enabled(gates, _SWAP):
+            raise ValueError(f"memory-swap-behavior cannot be set when {_SWAP} feature flag is disabled")
+        if self.seccomp_default and not enabled(gates, _SECCOMP):
+            raise ValueError(
+                f"the {_SECCOMP} feature gate must be enabled in order to use the seccomp-default flag"
+            )
+
+    def swaps(self, gates: Mapping[str, str]) -> bool:
+        """True if containers may use the machine's swap beyond their limits of memory."""
+        return self.memory_swap_behavior == UNLIMITED_SWAP and enabled(gates, _SWAP)
