@@ -3,8 +3,9 @@
 Mirrors  pkg/kubelet/kubelet_node_status.go, nodestatus/setters.go: order and texts of addresses,
          capacity, nodeInfo, images and conditions (v1.25).
 Differs  a second address only by the option node-ip; an extended resource exists by a plug-in, by
-         the machine's capacity, or by a client's patch of the status until the agent restarts; volume limits only as the capacity says; of what a cloud would provide only the
-         provider's id, zone and region are the machine's.
+         the machine's capacity, or by a client's patch of the status until the agent restarts;
+         volume limits only as the capacity says; of what a cloud would provide only the provider's
+         id, zone and region are the machine's.
 """
 
 from __future__ import annotations
