@@ -67,6 +67,8 @@ class MemoryStore:
         # The latest superseded heartbeat revisions.
         self._heartbeat_items: deque[HeartbeatItem] = deque()
         self.selects = False  # True if lists with a selector read postings
+        # Is given the changes that compaction has dropped, and may free their memory later.
+        self.on_forget: Callable[[list[Any]], None] = lambda gone: None
         self._before_compact: list[Callable[[Revision], None]] = []
         # Called at each commit with (key, revision, cause); returns the trace record of the write.
         self.note: Callable[[str, Revision, int], int] | None = None
@@ -461,9 +463,11 @@ class MemoryStore:
             hook(rev)
         self._log.forget(rev)
         for bucket in self._buckets.values():
-            for change in bucket.log.forget(rev):
+            gone = bucket.log.forget(rev)
+            for change in gone:
                 if type(change) is Renewal:
                     change.forget()
+            self.on_forget(gone)
             if bucket.course is not None:
                 bucket.course.trim(rev)
         self._floor = rev

@@ -19,7 +19,7 @@ import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from math import inf
 from pathlib import Path
 from types import MappingProxyType
@@ -35,6 +35,7 @@ from sim.app.parts.services import ADDRESSES
 from sim.app.possible import zones_of
 from sim.app.process.garbage import collect_when_idle, young_collections
 from sim.app.process.interrupts import ending_signals
+from sim.app.process.small_parts import in_small_parts
 from sim.app.serving.client_configs import ClientConfig, write_client_config
 from sim.app.serving.front import make_front, outside_us
 from sim.app.serving.identities import (
@@ -47,7 +48,7 @@ from sim.app.serving.job_notes import tell_of_endless_jobs
 from sim.app.serving.journal import End, JournalFile, Session
 from sim.app.serving.registration import wait_for_nodes
 from sim.errors import InputError
-from sim.kernel import NEVER_US, Kernel, Operation, Trace
+from sim.kernel import NEVER_US, Operation, Trace
 from sim.options.apiserver.audit import BATCH
 from sim.scenario.plan.plan import Plan
 from sim.wire.authority import Authority
@@ -260,7 +261,7 @@ async def served(
             app, streams_max = Application(front), cluster.options.api_server.http2_streams_max
             await nursery.start(serve_at, app, listeners, context, connections_max, streams_max)
             url = f"https://{address}"
-            with cluster.kernel.aside.on_threads(), _small_pages(cluster.kernel):
+            with cluster.kernel.aside.on_threads(), in_small_parts(cluster.kernel, cluster.storage.store):
                 await ready()
                 for token, each in with_token.items():
                     write_client_config(each.path, each.user(names), url, authority, token)
@@ -274,16 +275,6 @@ async def served(
         for listener in listeners:
             listener.socket.close()
         cluster.kernel.outside.end()
-
-
-@contextmanager
-def _small_pages(kernel: Kernel) -> Iterator[None]:
-    """Ask for no large pages (`sim.app.process.large_pages`): clients would wait up to 30 ms."""
-    before, kernel.after_slice = kernel.after_slice, lambda: None
-    try:
-        yield
-    finally:
-        kernel.after_slice = before
 
 
 def _post_keys(cluster: Cluster, authority: Authority) -> None:
