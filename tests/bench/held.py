@@ -13,7 +13,6 @@ in processor time.
 from __future__ import annotations
 
 import argparse
-import atexit
 import gc
 import resource
 import signal
@@ -71,8 +70,8 @@ class Loop(trio.abc.Instrument):
         else:
             self.pause_s = max(self.pause_s, thread_time() - self._paused_s)
 
-    def report(self) -> None:
-        """Write both, once the server ends."""
+    def report(self, *_: object) -> None:
+        """Write both; the end of the server is not among them."""
         text = (
             f"longest stall {1000 * self.stall_s:.0f} ms, pause of the collector {1000 * self.pause_s:.0f} ms"
         )
@@ -93,8 +92,8 @@ def serve() -> int:
         await collect(work)  # type: ignore[arg-type]
 
     serving.collect_when_idle = observed  # type: ignore[attr-defined]
-    atexit.register(loop.report)
     signal.signal(signal.SIGUSR1, loop.reset)
+    signal.signal(signal.SIGUSR2, loop.report)
     return command(sys.argv[2:])
 
 
@@ -159,6 +158,7 @@ def main() -> None:
         lives = living(server)
         rest = [every[name] for name in MIXED]
         mixed(process, server, [Load(lambda _: lives, CONNECTIONS), *rest], chosen.seconds)
+        process.process.send_signal(signal.SIGUSR2)
         look(process, server, f"{chosen.seconds:.0f} s mixed")
         process.process.send_signal(signal.SIGINT)
         process.process.wait(20)
