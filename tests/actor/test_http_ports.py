@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from actors.node.programs.ends import receive, send
-from actors.node.programs.network.sockets import Connection
+from actors.node.programs.network.sockets import STAND_IN, Connection
 from actors.node.programs.network.tasks import Tasks
 from actors.node.programs.process import Process
 from actors.node.programs.waits import Main, Wait
@@ -19,7 +19,8 @@ from actors.node.server import ports
 from sim.app.cluster import Cluster
 from sim.wire.spdy.frames import Frame, Kind, Reader
 from tests.actor.test_http import PODS, opened, served
-from tests.actor.test_http_exec import Spdy, spdy
+from tests.actor.test_http_exec import V4 as COMMAND
+from tests.actor.test_http_exec import Spdy, messages, path, running, spdy
 
 pytestmark = [pytest.mark.usefixtures("each_front"), pytest.mark.slow]
 V4, SPDY = "v4.channel.k8s.io", "portforward.k8s.io"
@@ -194,3 +195,13 @@ async def test_connections_to_ports_end_with_the_pod_and_with_the_client() -> No
             await cluster.run_until("90s")
             await found.until_ended(1, 3)
         assert not machine.agent.sessions.peers
+
+
+async def test_a_server_that_is_not_simulated_answers_at_its_port_also_after_a_command() -> None:
+    async with running(ports=[{"containerPort": 80}]) as (_, client):
+        async with opened(client, path("both"), subprotocols=[COMMAND]) as socket:
+            await messages(socket)
+        async with forwarded(client) as found:
+            await found.begin(1, 80)
+            await found.say(3, b"GET / HTTP/1.1\r\n\r\n")
+            await found.until(3, STAND_IN)

@@ -34,7 +34,7 @@ def hook_runs(worker: PodWorker, spec: Obj, container: Container, hook: str) -> 
     """
     if cannot_run(spec, hook):
         return True
-    has_programs = worker.agent.machine.running_program(container) is not None
+    has_programs = worker.agent.machine.simulated_program(container) is not None
     given = _request(spec, hook)
     if given is None:
         return has_programs and bool(words_of_hook(spec, hook))

@@ -166,7 +166,7 @@ def launch_idle(worker: PodWorker, spec: Obj, container: Container, interpreter:
     def find(process: Process, words: tuple[str, ...]) -> Callable[[Process], Main]:
         return idle if words is made.words else program(process, words)
 
-    programs_of(worker).start(container, replace(made, find=find))
+    programs_of(worker).start(container, replace(made, find=find, idle=True))
 
 
 def _launch(
@@ -261,7 +261,7 @@ def wake(worker: PodWorker, port: int) -> Wakes:
         container = runtime.newest(spec["name"])
         if container is None or not container.running(agent.now_us):
             continue
-        if agent.machine.running_program(container) is not None:
+        if agent.machine.simulated_program(container) is not None:
             continue
         usual = ASLEEP.get(program_of(words_of(spec)))
         if usual is not None and (usual == port or declares(spec, port)):

@@ -565,7 +565,7 @@ class Worker:
     def programs_in(self, container: Container) -> PodPrograms | None:
         """The pod's processes if some of them are in the container."""
         machine = self.agent.machine
-        return machine.programs[self.uid] if machine.running_program(container) is not None else None
+        return machine.programs[self.uid] if machine.simulated_program(container) is not None else None
 
     def spec_of(self, container: str) -> Obj:
         """The spec of a container."""

@@ -274,6 +274,11 @@ class Machine:
         programs = self.programs.get(container.uid) if self.programs else None
         return None if programs is None else programs.held.get(container.ident)
 
+    def simulated_program(self, container: Container) -> Running | None:
+        """What runs in a container, if its own program is simulated."""
+        running = self.running_program(container)
+        return None if running is None or running.launch.idle else running
+
     def programs_of(self, pod: PodRuntime, kernel: Kernel) -> PodPrograms:
         """The processes of a pod, of which there may be none yet."""
         from actors.node.runtime.pod_programs import PodPrograms

@@ -60,6 +60,7 @@ class Launch:
     message_max: how many bytes the pod's status has for the message
     stdin: True if clients may attach to the input; once: it ends with the first of them
     terminal: True if the first process has a terminal
+    idle: True if the first process stands for a program that is not simulated
     """
 
     surroundings: Surroundings
@@ -74,6 +75,7 @@ class Launch:
     stdin: bool = False
     once: bool = False
     terminal: bool = False
+    idle: bool = False
 
 
 class Outcome(NamedTuple):

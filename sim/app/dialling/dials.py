@@ -1,19 +1,30 @@
-"""The connections of an API server to programs, which end with its process.
+"""The connections of an API server to programs of pods, for proxies and for webhooks.
 
-Holds: nothing of the pod network is imported before the first connection.
+A `StreamRequest` becomes a stream of bytes, and an `OutsideRequest` a request over the pod network
+and then an `OutsideAnswer` with its answer or failure, in virtual time.
+
+Holds: connections end with the API server's process; nothing of the pod network is imported before
+the first one.
+
+Mirrors  apiserver v1.25 pkg/util/webhook/client.go; golang net/http transport.go at go1.19.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import TYPE_CHECKING
 
+from sim.api.crd.urls import parse_url
+from sim.api.dialing import place_of
 from sim.api.streams import StreamRequest
 from sim.api.types import Reply
-from sim.kernel import Context
+from sim.kernel import Context, OutsideAnswer, OutsideRequest
+from sim.kernel.outside import DEADLINE_EXCEEDED, Arrived, failed
 
 if TYPE_CHECKING:
     from actors.node.programs.network.fabric import Network
+    from actors.node.programs.waits import Wait
     from sim.app.dialling.backends import BackendStream
 
 
@@ -47,3 +58,49 @@ class Backends:
         """The API server's process ends."""
         for stream in tuple(self._streams):
             stream.stop()
+
+
+class PodCalls:
+    """The requests of one API server.
+
+    has_programs: True for the address of a pod with simulated programs
+    """
+
+    def __init__(
+        self,
+        server: Callable[[], Context],
+        network: Callable[[], Network],
+        has_programs: Callable[[str], bool],
+    ) -> None:
+        """server: the API server's process; network: the sockets of its host"""
+        self._server, self._network, self.has_programs = server, network, has_programs
+
+    def send(self, request: OutsideRequest, arrived: Arrived) -> None:
+        """Send a request; the answer arrives later."""
+        from actors.node.programs.network.driving import Driven
+
+        ctx = self._server()
+        Driven(ctx, self._steps(ctx, request), arrived)
+
+    def _steps(self, ctx: Context, request: OutsideRequest) -> Generator[Wait, None, OutsideAnswer]:
+        from actors.node.programs.network.client import NotAnswered, Place, ask
+        from actors.node.programs.network.http import Request
+        from actors.node.programs.network.sockets import Address
+        from actors.node.programs.network.tls import Trust
+        from sim.app.dialling.certificates import problem_of
+
+        kernel, url = ctx.kernel, parse_url(request.url)
+        begun_us = kernel.now_us
+        until_us = begun_us + request.timeout_us
+        host, port = place_of(url)
+        place = Place(host, port, url.request_target, url.scheme == "https")
+        verify = partial(problem_of, request.authorities, ctx.wall_us()) if request.verified else None
+        sent = Request(request.method, place.path, (("Host", url.host), *request.headers), request.body)
+        target = Address(*request.connect_to) if request.connect_to is not None else None
+        try:
+            found = yield from ask(
+                self._network(), place, sent, lambda: kernel.now_us, until_us, Trust(host, verify), target
+            )
+        except NotAnswered as error:
+            return failed(DEADLINE_EXCEEDED if kernel.now_us >= until_us else str(error))
+        return OutsideAnswer(found.code, found.headers, found.body, took_us=kernel.now_us - begun_us)

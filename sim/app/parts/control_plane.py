@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors.apiserver.authorization import make_authorization
 from actors.apiserver.server import ApiServer
@@ -21,7 +21,7 @@ from actors.scheduler.actor import scheduler_main
 from sim.api.auth.webhook_authorizer import WebhookAuthorizer
 from sim.api.kinds.core.component_status import Answer
 from sim.api.types import Obj, UserInfo
-from sim.app.dialling.dials import Backends
+from sim.app.dialling.dials import Backends, PodCalls
 from sim.app.metrics import MetricsServer
 from sim.app.options import read_receivers
 from sim.app.parts import metrics_apis
@@ -36,6 +36,9 @@ from sim.app.pod_logs import AgentCalls, agent_listens
 from sim.client import Channel
 from sim.kernel import Context
 from sim.options.node.agent import NodeAgentOptions
+
+if TYPE_CHECKING:
+    from actors.node.programs.network.fabric import Network
 
 Main = Callable[[Context], Any]
 
@@ -72,7 +75,9 @@ class ControlPlane:
         cluster = self._cluster
         process = partial(self._process, name)
         agents = AgentCalls(cluster.nodes, cluster.options.nodes, process, cluster.names)
-        backends = Backends(process, lambda: cluster.pod_network.fabric().server(address, name))
+        network = partial(self._network, address, name)
+        backends = Backends(process, partial(network, at_once=True))
+        calls = PodCalls(process, partial(network, at_once=False), cluster.pod_network.has_programs)
         around = Surroundings(
             log=agents.log,
             stream=agents.stream,
@@ -81,7 +86,7 @@ class ControlPlane:
             agent_listens=partial(agent_listens, cluster.nodes, cluster.options.nodes),
             identities=cluster.identities,
             addons=self._addons,
-            ask=self.webhooks.ask,
+            ask=partial(self.webhooks.ask, calls=calls),
             backends=self.api_programs,
             audit_sink=cluster.audit,
             client_address=partial(self._address_of, address),
@@ -96,6 +101,10 @@ class ControlPlane:
             address,
             around,
         )
+
+    def _network(self, address: str, name: str, *, at_once: bool) -> Network:
+        """The sockets of the host of an API server."""
+        return self._cluster.pod_network.fabric().server(address, name, at_once=at_once)
 
     def _process(self, name: str) -> Context:
         """The process of an API server, which runs."""

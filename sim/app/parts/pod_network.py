@@ -119,13 +119,18 @@ class PodNetwork:
     def _pod(self, node: Node, host: str) -> PodRuntime | None:
         return next((pod for pod in node.machine.pods.values() if pod.ready and pod.ip == host), None)
 
+    def has_programs(self, host: str) -> bool:
+        """True if a simulated program of the pod with an address listens."""
+        found = None if self._fabric is None else self._fabric.networks.get(host)
+        return found is not None and bool(found.ports) and bool(self.node_of(host))
+
     def node_address(self, node: str) -> str:
         """See `Cluster`."""
         return host_addresses(self._nodes[node].machine, self._agents[node])[0]
 
     def is_up(self, node: str) -> bool:
         """See `Cluster`."""
-        return node in self._nodes and self._nodes[node].machine.powered
+        return node not in self._nodes or self._nodes[node].machine.powered
 
     def serves_names(self, host: str) -> bool:
         """See `Cluster`."""

@@ -1,7 +1,7 @@
 """Where a Service of the cluster is reached: at its pods, or at an address outside.
 
 Turns a reference to a Service into a `Location`, as an API server resolves it for webhooks and for
-aggregated APIs.  Services have no network of their own here.  A Service of type ExternalName, and
+aggregated APIs.  A Service of type ExternalName, and
 one for which the user gave an address (`orrery serve --service-address`), are reached outside while
 the cluster is served.
 
@@ -56,10 +56,15 @@ class Services:
         address = self.address(namespace, name)
         if address is not None:
             return Location(*address, is_outside=True)
-        endpoints = self._look("endpoints", namespace, name) or {}
-        if not any(subset.get("addresses") for subset in endpoints.get("subsets") or ()):
+        if not self.ready(namespace, name):
             return Location(host, port, failure=refused(host, port))
         return Location(host, port)
+
+    def ready(self, namespace: str, name: str) -> list[str]:
+        """The addresses of the ready endpoints of a Service."""
+        endpoints = self._look("endpoints", namespace, name) or {}
+        subsets = endpoints.get("subsets") or ()
+        return [each["ip"] for subset in subsets for each in subset.get("addresses") or ()]
 
     def address(self, namespace: str, name: str) -> tuple[str, int] | None:
         """The address that the user gave for a Service."""

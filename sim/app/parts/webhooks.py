@@ -9,8 +9,9 @@ without a function is called over HTTPS, and a Service for which the user gave a
 
 An address is a URL or a Service.  A Service is resolved as upstream's default resolver does: it
 must exist and have the port, and without a ready endpoint behind it the connection is refused.
-Behind a ready endpoint answers the program that was added for the Service; without one, the pods
-count as a webhook that allows everything, and that converts by the version alone.  A Service with
+Behind a ready endpoint answers the program that was added for the Service; without one, the API
+server connects over the pod network if programs of the pods are simulated. Other pods count as a
+webhook that allows everything, and that converts by the version alone.  A Service with
 an address outside needs no endpoint: its server runs on another network.  In a run that is not
 served, only a program answers at a URL.
 
@@ -19,10 +20,10 @@ argument alone.
 
 Mirrors  kubernetes v1.25 kube-aggregator pkg/apiserver/resolvers.go,
          apiserver pkg/util/{proxy/proxy,webhook/client}.go (ResolveCluster).
-Differs  the certificate of a function is not checked. Ready pods of a Service without a program
-         allow everything, and a Service with an address outside needs no endpoint. A server that
-         exceeds the time within its body counts as one that did not answer. A user in a redirect's
-         address is not sent.
+Differs  the certificate of a function is not checked. Ready pods of a Service without a simulated
+         program allow everything, and a Service with an address outside needs no endpoint. A server
+         that exceeds the time within its body counts as one that did not answer. A user in a
+         redirect's address is not sent.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from sim.api.dialing import refused
 from sim.api.schema.json_text import go_quote
 from sim.api.store import Question
 from sim.api.types import Json, Obj
+from sim.app.dialling.dials import PodCalls
 from sim.app.parts.rest_answers import read_answer
 from sim.app.parts.services import Services
 from sim.dataclass import dataclass
@@ -50,6 +52,7 @@ from sim.faults.surroundings.webhook import DENY, DOWN, SLOW, TARGET_PREFIX
 from sim.ident import Names
 from sim.kernel import Kernel, OutsideAnswer, OutsideRequest
 from sim.kernel.outside import DEADLINE_EXCEEDED
+from sim.kernel.outside import Arrived as AnswerArrived
 from sim.units import MS
 from sim.wire.http.forms.yaml_json import YamlError, load_yaml
 from sim.wire.outside.calls import Receiver
@@ -107,9 +110,14 @@ def _denial(review: Obj) -> Obj:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """A server outside.  address: of its connection, None for that of the URL"""
+    """A server outside, or a program of a pod.
+
+    address: of its connection, None for that of the URL
+    calls: those of the API server, for a program of a pod
+    """
 
     address: tuple[str, int] | None
+    calls: PodCalls | None = None
 
 
 ALLOWING = Program(allow, LATENCY_US)
@@ -143,12 +151,15 @@ class WebhookPrograms:
             )
         self._programs[address] = Program(decide, latency_us)
 
-    def ask(self, question: Question, arrived: Arrived) -> None:
-        """Call the program at the address of a question; the answer arrives in virtual time."""
+    def ask(self, question: Question, arrived: Arrived, calls: PodCalls | None = None) -> None:
+        """Call the program at the address of a question; the answer arrives in virtual time.
+
+        calls: those of the API server that asks
+        """
         if question.receiver:
             question = replace(question, url=self._receivers[question.receiver].url)
         target = TARGET_PREFIX + question.name
-        program = self._found(question)
+        program = self._found(question, calls)
         if self._faults.values(target, DOWN):
             program = self._refused(question)
         if isinstance(program, str):
@@ -198,7 +209,8 @@ class WebhookPrograms:
             timeout_us=question.timeout_us - used_us,
             receiver=question.receiver,
         )
-        _Exchange(self._kernel, arrived).send(request)
+        send = self._kernel.outside.call if program.calls is None else program.calls.send
+        _Exchange(self._kernel, arrived, send).send(request)
 
     def _answer(self, call: tuple[Question, Program, Arrived]) -> None:
         question, program, arrived = call
@@ -206,7 +218,7 @@ class WebhookPrograms:
         response = _denial(question.body) if denied else dict(program.decide(question.body))
         arrived(_review(question, response), "")
 
-    def _found(self, question: Question) -> Program | Outside | str:
+    def _found(self, question: Question, calls: PodCalls | None) -> Program | Outside | str:
         """The program at the address, or why there is none."""
         is_open = self._kernel.outside.is_open
         if question.service is None:
@@ -219,8 +231,13 @@ class WebhookPrograms:
         if location.failure:
             return f"{post_of(question)}: {location.failure}"
         found = self._programs.get(f"{namespace}/{name}")
-        if found is not None or not location.is_outside:
-            return found or ALLOWING
+        if found is not None:
+            return found
+        if not location.is_outside:
+            is_simulated = calls is not None and any(
+                calls.has_programs(host) for host in self._services.ready(namespace, name)
+            )
+            return Outside((location.host, location.port), calls) if is_simulated else ALLOWING
         return Outside((location.host, location.port)) if is_open else self._refused(question)
 
     def _refused(self, question: Question) -> str:
@@ -235,8 +252,10 @@ class WebhookPrograms:
 class _Exchange:
     """A call of a server outside with the redirects that follow it, within one time."""
 
-    def __init__(self, kernel: Kernel, arrived: Arrived) -> None:
-        self._kernel, self._arrived = kernel, arrived
+    def __init__(
+        self, kernel: Kernel, arrived: Arrived, send: Callable[[OutsideRequest, AnswerArrived], None]
+    ) -> None:
+        self._kernel, self._arrived, self._call = kernel, arrived, send
         self._sent: list[OutsideRequest] = []
         self._began_us = 0
 
@@ -244,7 +263,7 @@ class _Exchange:
         """Send the first request, or the one that follows a redirect."""
         self._sent.append(request)
         self._began_us = self._kernel.now_us
-        self._kernel.outside.call(request, self._take)
+        self._call(request, self._take)
 
     def _take(self, answer: OutsideAnswer) -> None:
         last = self._sent[-1]

@@ -2,7 +2,7 @@
 
 Mirrors  kubernetes test/images/agnhost (README.md and the subcommands' sources): flags, endpoints,
          texts.
-Differs  no TLS and no SCTP; `netexec` takes no uploads.
+Differs  no SCTP; `netexec` takes no uploads.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from actors.node.programs.ends import Null, pipe, receive_all, send
 from actors.node.programs.images.flags import flags_of
 from actors.node.programs.images.mounts import mounttest
 from actors.node.programs.images.web import date_of, document, kind_of
+from actors.node.programs.images.webhooks import conversion_webhook, webhook
 from actors.node.programs.lookup import NotRunnable, program
 from actors.node.programs.network.dns import NOERROR
 from actors.node.programs.network.grpc import NOT_SERVING, SERVING, UNKNOWN, answer
@@ -498,11 +499,12 @@ def _for_ever() -> Steps:
 
 
 SUBCOMMANDS: Mapping[str, Callable[[Process], Main]] = {
-    "connect": connect, "dns-server-list": dns_server_list, "dns-suffix": dns_suffix,
+    "connect": connect, "crd-conversion-webhook": conversion_webhook, "dns-server-list": dns_server_list, "dns-suffix": dns_suffix,
     "entrypoint-tester": entrypoint_tester, "etc-hosts": etc_hosts, "fake-gitserver": fake_gitserver,
     "grpc-health-checking": grpc_health_checking,
     "liveness": liveness, "logs-generator": logs_generator, "mounttest": mounttest, "netexec": netexec,
     "pause": pause, "porter": porter, "serve-hostname": serve_hostname, "test-webserver": test_webserver,
+    "webhook": webhook,
 }  # fmt: skip
 
 

@@ -60,6 +60,14 @@ class Wakes(Enum):
     ANSWERS = 2
 
 
+class Origin(Enum):
+    """Where sockets are: on a node, or on a host of the control plane (`Fabric.server`)."""
+
+    NODE = 0
+    SERVER = 1
+    AT_ONCE = 2
+
+
 class Cluster(Protocol):
     """What the fabric reads of the cluster at the instant of the call."""
 
@@ -98,7 +106,7 @@ class Cluster(Protocol):
         ...
 
     def is_up(self, node: str) -> bool:
-        """True while a node has power."""
+        """True for a host that is no node, and while a node has power."""
         ...
 
     def serves_names(self, host: str) -> bool:
@@ -126,7 +134,7 @@ class Fabric:
         self._affinity: dict[tuple[str, tuple[str, str, str], str], tuple[Endpoint, int]] = {}
         # (client as seen, endpoint) -> what the client sent from, and where to
         self._flows: dict[tuple[Address, Address], tuple[Datagrams, Network, Address]] = {}
-        self._servers: set[str] = set()  # hosts of the control plane
+        self._servers: dict[tuple[str, bool], Network] = {}  # hosts of the control plane
         self.domain = domain
         self.networks: dict[str, Network] = {}
 
@@ -137,14 +145,18 @@ class Fabric:
             found = self.networks[host] = Network(host, node, self)
         return found
 
-    def server(self, host: str, name: str) -> Network:
+    def server(self, host: str, name: str, *, at_once: bool) -> Network:
         """The sockets of a host of the control plane.
 
-        Over a link without a fault its packets take no time, so that clients outside reach programs
-        while time is paused.
+        at_once: True if its packets take no time over a link without a fault, so that clients
+            outside reach programs while time is paused
         """
-        self._servers.add(name)
-        return self.network(host, name)
+        found = self._servers.get((name, at_once))
+        if found is None:
+            found = self._servers[name, at_once] = Network(
+                host, name, self, Origin.AT_ONCE if at_once else Origin.SERVER
+            )
+        return found
 
     @property
     def zone(self) -> Zone:
@@ -227,7 +239,7 @@ class Fabric:
         if not node and self._cluster.is_pod_range(goal.host):
             self._later(NO_NEIGHBOUR_US, lambda: attempt.failed("EHOSTUNREACH"))
             return
-        delay_us = self._delay_us(source.node, node) if node else None
+        delay_us = self._delay_us(source.node, node, source.origin) if node else None
         if delay_us is None:
             self._again(attempt, source, target, goal, masked, retry)
         elif delay_us or node != source.node:
@@ -249,7 +261,7 @@ class Fabric:
     ) -> None:
         """The SYN has arrived at the node of the goal."""
         node = self._cluster.node_of(goal.host)
-        back_us = self._delay_us(node, source.node) if node else None
+        back_us = self._delay_us(node, source.node, source.origin) if node else None
         if back_us is None or attempt.abandoned:
             self._again(attempt, source, target, goal, masked, retry)
             return
@@ -264,7 +276,7 @@ class Fabric:
         client = Address(source.host, source.free_port())
         seen = self._seen(source, client, masked)
         kind = Connection if listener is not None else StandIn
-        at_once = source.node in self._servers
+        at_once = source.origin is Origin.AT_ONCE
         pair = joined(self._kernel, source.node, node, client, target, goal, seen, kind, at_once=at_once)
         if listener is not None and not listener.offer(pair[1]):
             pair[1].reset()
@@ -274,7 +286,7 @@ class Fabric:
 
     def _seen(self, source: Network, client: Address, masked: bool) -> Address:
         """The client's address as the server sees it."""
-        if not masked or source.node in self._servers:
+        if not masked or source.origin is not Origin.NODE:
             return client
         return Address(self._cluster.node_address(source.node), client.port)
 
@@ -326,15 +338,14 @@ class Fabric:
 
     # --- time -------------------------------------------------------------------------------------
 
-    def _delay_us(self, source: str, target: str) -> int | None:
+    def _delay_us(self, source: str, target: str, origin: Origin = Origin.NODE) -> int | None:
         """How long a packet takes now; None if it does not arrive."""
-        servers = [end for end in (source, target) if end in self._servers]
-        if not target or not all(end in servers or self._cluster.is_up(end) for end in (source, target)):
+        if not target or not self._cluster.is_up(source) or not self._cluster.is_up(target):
             return None
         if source == target:
             return 0
         link = self._kernel.network.link(source, target)
-        if servers and link.clear:
+        if origin is Origin.AT_ONCE and link.clear:
             return 0
         return link.delay_at_us(self._kernel.now_us) if link.up else None
 
@@ -403,10 +414,16 @@ class Network:
     fabric: what is beyond; None: only the pod itself
     """
 
-    __slots__ = ("_datagrams", "_listeners", "_next_port", "fabric", "host", "node")
+    __slots__ = ("_datagrams", "_listeners", "_next_port", "fabric", "host", "node", "origin")
 
-    def __init__(self, host: str = LOOPBACK, node: str = "", fabric: Fabric | None = None) -> None:
-        self.host, self.node, self.fabric = host, node, fabric
+    def __init__(
+        self,
+        host: str = LOOPBACK,
+        node: str = "",
+        fabric: Fabric | None = None,
+        origin: Origin = Origin.NODE,
+    ) -> None:
+        self.host, self.node, self.fabric, self.origin = host, node, fabric, origin
         self._listeners: dict[tuple[int, bool], Listener] = {}
         self._datagrams: dict[int, Datagrams] = {}
         self._next_port = PORTS.start
