@@ -11,8 +11,10 @@ Mirrors  kubernetes v1.25 pkg/kubelet/client/kubelet_client.go; apimachinery v1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+import trio
 
 from actors.node.node import Node
 from sim.api import status
@@ -25,6 +27,8 @@ from sim.options.node.agent import NodeAgentOptions
 
 if TYPE_CHECKING:  # only a run with such requests needs it
     from actors.node.server.exchange import AgentResponse, Port
+    from sim.wire.http.gateway import Gateway
+    from sim.wire.http.streams import OutsideStream
 
 
 def server_identity(names: Names, options: NodeAgentOptions) -> UserInfo | None:
@@ -112,3 +116,46 @@ class AgentConnection(AgentStream):
         if body:
             self._link.down.send((BODY, body))
         self._link.down.send(("end", 0))
+
+
+class AgentDoors:
+    """The way in for clients that connect to agents directly, past the API servers."""
+
+    def __init__(self, gateway: Gateway, nodes: Mapping[str, Node]) -> None:
+        self._gateway, self._nodes = gateway, nodes
+        gateway.kernel.gate.handle("agent-connect", self._connect)
+
+    async def open(self, node: str, port: Port) -> OutsideStream | str:
+        """A connection to a server of a node's agent, or why there is none."""
+        from sim.wire.http.streams import stop_opened
+
+        box: list[tuple[Reply, None]] = []
+        connected, gone = trio.Event(), False
+
+        def done(result: tuple[Reply, None]) -> None:
+            if gone:
+                stop_opened(result)
+            box.append(result)
+            connected.set()
+
+        self._gateway.kernel.gate.post("agent-connect", [node, port.value], done)
+        try:
+            await connected.wait()
+        finally:
+            gone = not box
+        reply = box[0][0]
+        return reply.stream if reply.ok else str(reply.body)
+
+    def _connect(self, payload: list[str], done: Callable[[Any], None]) -> None:
+        from actors.node.server.exchange import Port
+
+        name, port = payload
+        node = self._nodes.get(name)
+        agent = None if node is None else node.machine.agent
+        if node is None or agent is None:
+            done((Reply(503, body=f"the agent of {name} does not run"), None))
+            return
+        request, place = StreamRequest("agent", "", name), f"{name}:{port}"
+        # The client is on the machine of the agent: no link of the network is between the two.
+        stream = AgentConnection(agent.ctx, node, request, place, lambda _: None, Port(port))
+        self._gateway.open(stream, done)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import trio
 
+from sim.app.agent_requests import AgentDoors
 from sim.app.audit.outputs import refuse_webhook
 from sim.app.cluster import Cluster
 from sim.app.director import Director
@@ -304,7 +305,7 @@ async def _run(
         if prepare is not None:
             prepare(cluster)
         if outside is not None:
-            Gateway(cluster.kernel, cluster.api_servers)
+            AgentDoors(Gateway(cluster.kernel, cluster.api_servers), cluster.nodes)
             as_served = _AsServed(outside, trace, cluster)
         director = Director(cluster, on_step, zones_of(plan))
         director.schedule(plan.steps)

@@ -28,7 +28,8 @@ class Pair:
 
 
 def server_context(pair: Pair, authorities: bytes) -> ssl.SSLContext:
-    """TLS of a server that accepts, but does not require, client certificates of these authorities.
+    """TLS of a server that accepts, but does not require, client certificates of these authorities;
+    without authorities it asks for none.
 
     A certificate of another authority ends the handshake. One that has expired does not: the
     request is refused instead, with an answer that its client can read.
@@ -40,8 +41,9 @@ def server_context(pair: Pair, authorities: bytes) -> ssl.SSLContext:
         key.touch(0o600)
         key.write_bytes(pair.key)
         context.load_cert_chain(certificate, key)
-    context.load_verify_locations(cadata=authorities.decode())
-    context.verify_mode = ssl.CERT_OPTIONAL
+    if authorities:
+        context.load_verify_locations(cadata=authorities.decode())
+        context.verify_mode = ssl.CERT_OPTIONAL
     context.verify_flags |= _NO_CHECK_TIME
     context.set_alpn_protocols(["h2", "http/1.1"])
     return context

@@ -18,7 +18,7 @@ import argparse
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from math import inf
 from pathlib import Path
@@ -27,6 +27,7 @@ from types import MappingProxyType
 import trio
 
 from sim.api.types import UserInfo
+from sim.app.agent_requests import AgentDoors
 from sim.app.audit.outputs import refuse_existing
 from sim.app.audit.webhook import Webhook
 from sim.app.cluster import Cluster
@@ -141,6 +142,7 @@ async def _main(
             tell_of_endless_jobs(cluster, plan)
             kernel.set_goal(NEVER_US)
             where, most = (arguments.host, arguments.port), arguments.max_connections
+            agents: dict[str, dict[str, str]] | None = {} if arguments.expose_agents else None
             goes_on = True
 
             async def ready() -> None:
@@ -163,10 +165,14 @@ async def _main(
                     wait_for_client=arguments.wait_for_client,
                     reaction=arguments.reaction,
                     ready=ready,
+                    agents=agents,
                 ) as url,
             ):
                 begun.set()
                 print(f"orrery: serving {url}", flush=True)
+                for name, urls in (agents or {}).items():
+                    shown = ", ".join(f"{port} {each}" for port, each in urls.items())
+                    print(f"orrery: agent of {name}: {shown}", flush=True)
                 known = tokens or cluster.options.authentication.admits_users
                 for hint in hints(known=bool(arguments.client_config or known), audited=bool(cluster.audit)):
                     print(f"orrery: {hint}", file=sys.stderr)
@@ -217,6 +223,7 @@ async def served(
     wait_for_client: int = 0,
     reaction: float = 0,
     ready: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+    agents: MutableMapping[str, dict[str, str]] | None = None,
 ) -> AsyncIterator[str]:
     """Serve a running cluster to programs of any kind, and yield the URL.  Raises InputError.
 
@@ -233,6 +240,8 @@ async def served(
     reaction: real seconds for which virtual time rests after each request of a client outside, and
         after each event that it is given; 0: it does not rest
     ready: waited for, while requests are answered, before client configurations are written
+    agents: serve the nodes' agents too, on ports of their own; it is filled with their URLs by node
+        and "main", "read-only" or "healthz"
     """
     host, port = where
     cluster.kernel.set_rate(pace)
@@ -251,15 +260,12 @@ async def served(
     try:
         front = make_front(cluster, everyone, address, files, (authority.pem,), front_proxy=front_proxy)
         async with trio.open_nursery() as nursery:
-            if (webhook := make_webhook(cluster)) is not None:
-                nursery.start_soon(webhook.run)
             await _begin_outside(cluster, nursery, service_addresses)
-            cluster.clients.reaction_s = float(reaction)
-            nursery.start_soon(cluster.clients.keep_reacting)
-            if wait_for_client:
-                nursery.start_soon(cluster.clients.hold, int(wait_for_client))
+            _begin_waits(cluster, nursery, float(reaction), int(wait_for_client))
             app, streams_max = Application(front), cluster.options.api_server.http2_streams_max
             await nursery.start(serve_at, app, listeners, context, connections_max, streams_max)
+            doors = AgentDoors(front.gateway, cluster.nodes)
+            await _expose(cluster, doors, authority, nursery, agents)
             url = f"https://{address}"
             with cluster.kernel.aside.on_threads(), in_small_parts(cluster.kernel, cluster.storage.store):
                 await ready()
@@ -290,10 +296,35 @@ def _post_keys(cluster: Cluster, authority: Authority) -> None:
     gate.post("signing-authorities", signing, lambda _: None)
 
 
+async def _expose(
+    cluster: Cluster,
+    doors: AgentDoors,
+    authority: Authority,
+    nursery: trio.Nursery,
+    urls: MutableMapping[str, dict[str, str]] | None,
+) -> None:
+    """Serve the nodes' agents on ports of their own, unless `urls` is None."""
+    if urls is None:
+        return
+    from sim.app.serving.exposed import expose_agents
+
+    await expose_agents(cluster, doors, authority, nursery, urls)
+
+
+def _begin_waits(cluster: Cluster, nursery: trio.Nursery, reaction_s: float, watches: int) -> None:
+    """Let virtual time wait for clients."""
+    cluster.clients.reaction_s = reaction_s
+    nursery.start_soon(cluster.clients.keep_reacting)
+    if watches:
+        nursery.start_soon(cluster.clients.hold, watches)
+
+
 async def _begin_outside(
     cluster: Cluster, nursery: trio.Nursery, service_addresses: Mapping[str, tuple[str, int]]
 ) -> None:
-    """Send the cluster's calls of servers outside."""
+    """Send the cluster's calls of servers outside, and the events of its audit."""
+    if (webhook := make_webhook(cluster)) is not None:
+        nursery.start_soon(webhook.run)
     kernel = cluster.kernel
     sender = OutsideSender(kernel.gate, cluster.receivers, lambda: kernel.pace.is_still(kernel.now_us))
     await nursery.start(sender.run)

@@ -12,6 +12,8 @@ from sim.wire.http.chain.front import Front
 if TYPE_CHECKING:
     from quart_trio import QuartTrio
 
+    from sim.wire.http.remote.agents import AgentFront
+
 
 class Application:
     """The application of a served cluster.
@@ -22,7 +24,7 @@ class Application:
     cycles.
     """
 
-    def __init__(self, front: Front, pages: str = "") -> None:
+    def __init__(self, front: Front | AgentFront, pages: str = "") -> None:
         """pages: prefix of the paths that Quart routes, such as "/pages/"; "" for none"""
         self._front = front
         self._pages = pages

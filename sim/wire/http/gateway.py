@@ -33,6 +33,7 @@ from sim.api.auth.attributes import AccessAttributes, Decision, Opinion
 from sim.api.fairness.state import FairnessState
 from sim.api.openapi.aggregated import NOTHING, Aggregated
 from sim.api.scheme.scheme import Scheme
+from sim.api.streams import Stream
 from sim.api.types import Reply, Request, UserInfo, Watch, WatchEvent
 from sim.kernel import Kernel, OutsideAnswer, OutsideRequest, unheard
 from sim.kernel.meters import Meters
@@ -460,6 +461,10 @@ class Gateway:
         self.kernel.gate.post("watch-stop", ident, lambda _: None)
 
     # --- inside the simulation --------------------------------------------------------------------
+
+    def open(self, stream: Stream, done: Callable[[Any], None]) -> None:
+        """Open a stream that no API server gives.  done: of the operation of the gate"""
+        self._streams.open(Reply(200, body="", stream=stream), done, has_client=done is not unheard)
 
     def _request(self, payload: list[Any], done: Callable[[Any], None]) -> None:
         server = self.serving()

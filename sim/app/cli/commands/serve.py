@@ -62,6 +62,7 @@ def _add_outside(serve: argparse.ArgumentParser) -> None:
         metavar="NS/SERVICE=HOST:PORT",
     )
     serve.add_argument("--front-proxy", action="store_true")
+    serve.add_argument("--expose-agents", action="store_true")
 
 
 def _selector(text: str) -> str:

@@ -50,7 +50,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Front:
-    """Serves one scheme through one gateway."""
+    """Serves one scheme through one gateway.  gateway: where requests enter the simulation"""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Front:
         profile: measures this program for some seconds; None if it must not be measured
         """
         self._scheme, self._names = scheme, (names := scheme.names)
-        self._gateway = gateway
+        self.gateway = gateway
         self._counts = counts
         self._added = added
         self._served = 0
@@ -101,9 +101,9 @@ class Front:
 
     async def answer(self, exchange: Exchange) -> Response:
         """Handles one request. A defect of the server affects this request only."""
-        server = self._gateway.serving()
+        server = self.gateway.serving()
         scheme = self._scheme if server is None else server.sees
-        request = HttpRequest(exchange, self._gateway.wall_us(), server, scheme)
+        request = HttpRequest(exchange, self.gateway.wall_us(), server, scheme)
         exchange.ident = exchange.headers.get("audit-id") or self._new_ident()
         try:
             response = await self._answered(request)
@@ -149,7 +149,7 @@ class Front:
     def _count(self, request: HttpRequest, response: Response) -> None:
         """Counts the request, and warns if its version is deprecated."""
         asked, resource = request.attributes, request.resource
-        took_s = (self._gateway.wall_us() - request.begun_us) / SECOND
+        took_s = (self.gateway.wall_us() - request.begun_us) / SECOND
         size = len(response.body) if isinstance(response.body, bytes) else 0
         content = request.header("content-type")
         self._counts.answered(asked, response.code, content, request.options, took_s, size)

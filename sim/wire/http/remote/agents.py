@@ -10,15 +10,17 @@ Differs  a request has at most 3 MiB; a proxy passes the header of a token not o
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from http import HTTPStatus
 from urllib.parse import parse_qsl, unquote
 
 from sim.api import status
 from sim.api.aggregation.delegation import is_upgrade
+from sim.api.auth.authenticators.client_certificates import certificate_error
 from sim.api.streams import HEAD, packed_request, unpacked_head
 from sim.api.types import UserInfo
-from sim.wire.exchange import Exchange, Response
+from sim.wire.exchange import OPENED, PEER, Exchange, Response
+from sim.wire.http.chain.certificates import CertificateReader
 from sim.wire.http.remote.agreement import Agreed, agree
 from sim.wire.http.remote.carrying import Carrying
 from sim.wire.http.remote.proxying import NoAnswer, proxied_at, rewritten_answer
@@ -107,3 +109,53 @@ async def _pieces(stream: OutsideStream, more: list[tuple[int, bytes]]) -> Async
             more = []
     finally:
         stream.stop()
+
+
+class AgentFront:
+    """The front of one server of an agent, for clients that connect to it directly."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[OutsideStream | str]],
+        domain: str,
+        reader: CertificateReader | None,
+        outside_us: Callable[[], int],
+    ) -> None:
+        """connect: a connection to the agent, or why there is none
+
+        domain: with which the names of protocols end
+        reader: of client certificates; None if none is asked for
+        outside_us: reads the clock by which connections are judged
+        """
+        self._connect, self._domain = connect, domain
+        self._reader, self._outside_us = reader, outside_us
+
+    async def answer(self, exchange: Exchange) -> Response:
+        """Handles one request."""
+        user = None
+        if self._reader is not None:
+            certificate = self._reader.certificate(exchange.extensions.get(PEER))
+            if certificate is not None:
+                if certificate_error(certificate, certificate.client_ca, self._outside_us()):
+                    return Response(HTTPStatus.UNAUTHORIZED, b"Unauthorized", [PLAIN])
+                user = UserInfo(certificate.name, certificate.groups)
+        stream = await self._connect()
+        if isinstance(stream, str):
+            return _failed(stream)
+        exchange.extensions[OPENED].append(stream.stop)
+        token = _bearer(exchange.headers.get("authorization"))
+        try:
+            return await asked(exchange, stream, unquote(exchange.path), self._domain, token, user)
+        except NoAnswer as error:
+            stream.stop()
+            return _failed(str(error))
+
+
+def _failed(why: str) -> Response:
+    return Response(HTTPStatus.SERVICE_UNAVAILABLE, f"{why}\n".encode(), [PLAIN])
+
+
+def _bearer(given: str) -> str:
+    """The token of a header Authorization (authentication/request/bearertoken)."""
+    parts = given.strip().split(" ")
+    return parts[1] if len(parts) == 2 and parts[0].lower() == "bearer" else ""
