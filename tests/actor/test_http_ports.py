@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 import trio
+from trio_websocket import ConnectionClosed
 
 from actors.node.programs.ends import receive, send
 from actors.node.programs.network.sockets import STAND_IN, Connection
@@ -117,6 +118,17 @@ async def test_a_port_carries_data_both_ways_over_websocket() -> None:
         await socket.send_message(b"\x00hello")
         with trio.fail_after(20):
             assert await socket.get_message() == b"\x00HELLO"
+
+
+async def test_a_websocket_ends_with_the_last_of_its_ports() -> None:
+    async with (
+        shouting() as (cluster, client),
+        opened(client, f"{PORTS}?ports=81", subprotocols=[V4]) as socket,
+    ):
+        assert [await socket.get_message() for _ in range(3)][2] == b"\x00bye\n"
+        await cluster.run_until("40s")
+        with trio.fail_after(20), pytest.raises(ConnectionClosed):
+            await socket.get_message()
 
 
 async def test_connections_over_spdy_carry_large_data_at_the_same_time() -> None:

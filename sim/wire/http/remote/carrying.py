@@ -81,6 +81,8 @@ class Carrying:
                     for channel, data in came:
                         codec.send(channel, self._shown(channel, data))
                     await flush()
+                    if codec.finished:
+                        break
                     came = []
                 await begun.wait()  # a short command ends before its client has begun
                 codec.end()

@@ -28,6 +28,7 @@ class SpdyStreams(ABC):
     """Streams and channels of one connection.  closed: never True; a client closes its socket"""
 
     closed = False
+    finished = False  # further streams may come
 
     def __init__(self) -> None:
         self._session = Session()

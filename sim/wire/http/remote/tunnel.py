@@ -14,6 +14,8 @@ from sim.wire.http.remote.websocket_channels import Messages
 class Tunnel:
     """The WebSocket around a SPDY connection."""
 
+    finished = False  # further streams may come
+
     def __init__(self, inner: SpdyStreams) -> None:
         self._inner = inner
         self._messages = Messages()

@@ -92,6 +92,7 @@ class WebSocketChannels:
         self._messages = Messages()
         self._encoded, self._closes = encoded, closes
         self._shown, self._ports = shown, ports
+        self._over: set[int] = set()  # channels of ports that the agent has ended
         self._channel = -1  # of the message that is being read
         self._rest = b""  # of its base64
 
@@ -104,6 +105,11 @@ class WebSocketChannels:
     def closed(self) -> bool:
         """True once the client has ended the connection in order."""
         return self._messages.closed
+
+    @property
+    def finished(self) -> bool:
+        """True once each port has ended, with which the connection ends (websocket.go: run)."""
+        return bool(self._ports) and len(self._over) == len(self._ports)
 
     def begin(self) -> list[Put]:
         """What the agent gets at the beginning."""
@@ -148,6 +154,8 @@ class WebSocketChannels:
 
     def send(self, channel: int, data: bytes) -> None:
         """Send bytes to the client; b"" ends a channel."""
+        if not data and channel % 2 == 0:
+            self._over.add(channel)
         for begin in range(0, len(data), PIECE_BYTES):
             self._write(channel, data[begin : begin + PIECE_BYTES])
 
