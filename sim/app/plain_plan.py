@@ -73,13 +73,14 @@ def profile_of(runtime: Runtime) -> RuntimeProfile:
         for names in (runtime.app_armor_profiles, runtime.seccomp_profiles)
     )
     times = runtime.image_pull, runtime.start, runtime.exit_after
-    return _profile(*times, runtime.exit_code, missing, app_armor, seccomp)
+    private = tuple(runtime.private_images)
+    return _profile(*times, runtime.exit_code, missing, app_armor, seccomp, private)
 
 
 @lru_cache(maxsize=64)
 def _profile(
     image_pull: str, start: str, exit_after: str | None, exit_code: int, missing: tuple[str, ...],
-    app_armor: tuple[str, ...] | None, seccomp: tuple[str, ...] | None,
+    app_armor: tuple[str, ...] | None, seccomp: tuple[str, ...] | None, private: tuple[str, ...],
 ) -> RuntimeProfile:  # fmt: skip
     pull_us, start_us = parse_duration_us(image_pull), parse_duration_us(start)
     rules: tuple[Rule, ...] = ()
@@ -91,6 +92,7 @@ def _profile(
         pull_us=pull_us,
         rules=rules,
         missing_images=missing,
+        private_images=private,
         app_armor_profiles=app_armor,
         seccomp_profiles=seccomp,
     )

@@ -187,6 +187,7 @@ class RuntimeProfile:
     image_disk_bytes: size of the images' own file system; 0: they use the node's
     broken_images: image -> the error with which its pull fails
     missing_images: globs of the names of images that no registry holds
+    private_images: globs of those that need credentials
     app_armor_profiles, seccomp_profiles: names of those that the machine has; None: every one
     shutdown_us: from the end of the agent's delay of a shutdown until the power is off
     """
@@ -202,6 +203,7 @@ class RuntimeProfile:
     shutdown_us: int = 2 * SECOND
     broken_images: Mapping[str, str] = field(default_factory=dict)
     missing_images: tuple[str, ...] = MISSING_IMAGES
+    private_images: tuple[str, ...] = ()
     app_armor_profiles: tuple[str, ...] | None = None
     seccomp_profiles: tuple[str, ...] | None = None
     rules: tuple[Rule, ...] = ()

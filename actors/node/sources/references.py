@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 
 from actors.node.pod_spec import root_problem
-from actors.node.pod_work import WAIT
+from actors.node.runtime.objects import read_object
 from actors.node.runtime.ports import Agent, NodePod
 from actors.node.sources.environment import Facts, environment, is_variable
 from actors.node.sources.mount_paths import expands_paths, path_problem
@@ -170,24 +170,12 @@ class References:
     def _problems(self, worker: NodePod, needs: Sequence[Need]) -> Generator[int, None, list[Problem]]:
         found, namespace = [], worker.pod["metadata"]["namespace"]
         for need in needs:
-            text = problem_of(need, namespace, (yield from self._read(worker, need)))
+            text = problem_of(
+                need, namespace, (yield from read_object(self._agent, worker, need.resource, need.name))
+            )
             if text:
                 found.append((need.volume, text))
         return found
-
-    def _read(self, worker: NodePod, need: Need) -> Generator[int, None, Reply]:
-        replies: list[Reply] = []
-        work, namespace = worker.work, worker.pod["metadata"]["namespace"]
-
-        def take_reply(reply: Reply) -> None:
-            replies.append(reply)
-            if work is not None:
-                worker.proceed(work)
-
-        self._agent.api.get_object(need.resource, namespace, need.name, take_reply)
-        while not replies:
-            yield WAIT
-        return replies[0]
 
     def config(
         self, worker: NodePod, container: Obj, *, runs: bool = False
@@ -202,7 +190,7 @@ class References:
         namespace = worker.pod["metadata"]["namespace"]
         objects: dict[tuple[str, str], Obj] = {}
         for need in variables_of(container):
-            reply = yield from self._read(worker, need)
+            reply = yield from read_object(self._agent, worker, need.resource, need.name)
             if problem := problem_of(need, namespace, reply):
                 return problem, {}
             if reply.ok:

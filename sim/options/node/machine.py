@@ -10,9 +10,10 @@ Differs  the machine's container runtime listens at the endpoint that the agent 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from sim.dataclass import dataclass
-from sim.options.base import boolean, one_of, option, string
+from sim.options.base import boolean, document, one_of, option, string
 from sim.options.features.gates import enabled
 
 # util/sysctl/sysctl.go: the expected values of setupKernelTunables
@@ -32,6 +33,28 @@ def _swap_behavior(value: str) -> str | None:
     if value in ("", LIMITED_SWAP, UNLIMITED_SWAP):
         return None
     return f'"{value}" must be one of: "", "{LIMITED_SWAP}", or "{UNLIMITED_SWAP}"'
+
+
+def _providers(value: Mapping[str, Any]) -> str | None:
+    """plugin/config.go: decode, validateCredentialProviderConfig."""
+    if not value:
+        return None
+    if value.get("kind") != "CredentialProviderConfig":
+        return f'failed to decode "{value.get("kind")}" (wrong Kind)'
+    given = value.get("providers")
+    if not isinstance(given, list) or not given:
+        return "providers: Required value: at least 1 item in plugins is required"
+    for one in given:
+        name, images = (one.get(key) if isinstance(one, Mapping) else None for key in ("name", "matchImages"))
+        if not isinstance(name, str) or "/" in name or " " in name or name in (".", ".."):
+            return f'providers.name: Invalid value: "{name}"'
+        if not str(one.get("apiVersion", "")).startswith("credentialprovider."):
+            return "providers.apiVersion: Required value: apiVersion is required"
+        if not isinstance(images, list) or not images:
+            return "providers.matchImages: Required value: at least 1 item in matchImages is required"
+        if "defaultCacheDuration" not in one:
+            return "providers.defaultCacheDuration: Required value: defaultCacheDuration is required"
+    return None
 
 
 @dataclass(frozen=True)  # without slots: it is one of several bases
@@ -55,6 +78,10 @@ class MachineFlags:
     fail_swap_on: bool = option("fail-swap-on", boolean, True)
     memory_swap_behavior: str = option("memory-swap-behavior", string, "", check=_swap_behavior)
     seccomp_default: bool = option("seccomp-default", boolean, False)
+    image_credential_provider_config: Mapping[str, Any] = option(
+        "image-credential-provider-config", document, {}, check=_providers
+    )
+    image_credential_provider_bin_dir: str = option("image-credential-provider-bin-dir", string, "")
     master_service_namespace: str = option("master-service-namespace", string, "default")
 
     def check_machine(self, gates: Mapping[str, str]) -> None:
@@ -67,6 +94,13 @@ class MachineFlags:
             raise ValueError(
                 f"the {_SECCOMP} feature gate must be enabled in order to use the seccomp-default flag"
             )
+
+    def provider_patterns(self, gates: Mapping[str, str]) -> tuple[str, ...]:
+        """The images for which there are credential providers."""
+        if not enabled(gates, "KubeletCredentialProviders") or not self.image_credential_provider_bin_dir:
+            return ()
+        providers = self.image_credential_provider_config.get("providers") or ()
+        return tuple(str(each) for one in providers for each in one["matchImages"])
 
     def swaps(self, gates: Mapping[str, str]) -> bool:
         """True if containers may use the machine's swap beyond their limits of memory."""

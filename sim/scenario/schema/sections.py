@@ -33,6 +33,8 @@ class Runtime(Strict):
     The default holds names that are made to fail, such as the tag `404` and the registry
     `invalid.example` (`actors.node.runtime.missing_images`).
     """
+    private_images: list[str] = []
+    """Globs of the names of images that need credentials: a pull secret, or a credential provider."""
     app_armor_profiles: list[str] | None = None
     """Names of the AppArmor profiles that are loaded; without the list every profile is."""
     seccomp_profiles: list[str] | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from dataclasses import replace
 from typing import Any
 
@@ -177,6 +179,55 @@ async def test_unlimited_swap_lets_containers_exceed_their_memory(
         state = api.pod("big")["status"]["containerStatuses"][0]["state"]
         assert state.get("terminated", {}).get("reason", "") == reason
         assert log(node) == [limit]
+
+
+PROVIDERS = {
+    "kind": "CredentialProviderConfig",
+    "apiVersion": "kubelet.config.k8s.io/v1beta1",
+    "providers": [
+        {
+            "name": "own",
+            "apiVersion": "credentialprovider.kubelet.k8s.io/v1beta1",
+            "matchImages": ["*.example.com/team"],
+            "defaultCacheDuration": "1h",
+        }
+    ],
+}
+WITH_PROVIDER = {
+    "image_credential_provider_config": PROVIDERS,
+    "image_credential_provider_bin_dir": "/plugins",
+}
+IMAGE = "registry.example.com/team/app:1"
+
+
+@pytest.mark.parametrize(
+    ("flags", "registry", "reason"),
+    [
+        ({}, "", "ErrImagePull"),
+        ({}, "registry.example.com", ""),
+        ({}, "https://registry.example.com/v1/", ""),
+        ({}, "other.example.com", "ErrImagePull"),
+        (WITH_PROVIDER, "", ""),
+        ({**WITH_PROVIDER, "image_credential_provider_bin_dir": ""}, "", "ErrImagePull"),
+        ({**WITH_PROVIDER, "image_credential_provider_config": {}}, "", "ErrImagePull"),
+        ({**WITH_PROVIDER, "feature_gates": "KubeletCredentialProviders=false"}, "", "ErrImagePull"),
+    ],
+)
+async def test_private_image_needs_a_secret_or_a_provider(
+    flags: dict[str, Any], registry: str, reason: str
+) -> None:
+    machine = NodeSpec("n1", profile=RuntimeProfile(private_images=("registry.example.com/*",)))
+    async with one_node(machine, options(**flags)) as (kernel, api, _):
+        config = b64encode(json.dumps({"auths": {registry: {"auth": "eDp5"}}}).encode()).decode()
+        secret = {"metadata": {"name": "s", "namespace": "default"}, "data": {".dockerconfigjson": config}}
+        api.put("secrets", {**secret, "type": "kubernetes.io/dockerconfigjson"})
+        secrets = [{"name": "missing"}, *([{"name": "s"}] if registry else [])]
+        api.bind("a", {"containers": [{"name": "c", "image": IMAGE}], "imagePullSecrets": secrets})
+        await kernel.run_until(30 * SECOND)
+        state = api.pod("a")["status"]["containerStatuses"][0]["state"]
+        assert state.get("waiting", {}).get("reason", "") in (reason, "ImagePullBackOff" if reason else "")
+        failed = [text for _, text in api.events("Failed")]
+        assert any("pull access denied" in text for text in failed) is bool(reason)
 
 
 @pytest.mark.parametrize(("limit", "code"), [(-1, 0), (3, 2), (6, 0)])

@@ -13,8 +13,17 @@ from collections.abc import Generator
 
 from actors.node.backoff import Backoff
 from actors.node.pod_work import WAIT, Reason, Work
+from actors.node.runtime.image_store.credentials import (
+    has_user,
+    is_private,
+    provided,
+    pull_secrets,
+    registries_of,
+    unauthorized,
+)
 from actors.node.runtime.image_store.gc import ImageGC
 from actors.node.runtime.image_store.names import fault_of
+from actors.node.runtime.objects import read_object
 from actors.node.runtime.ports import Agent, NodePod
 from sim.api.types import Obj
 from sim.client.rest.limiter import TokenBucket
@@ -30,6 +39,7 @@ class Pull:
     """One attempt to pull an image.
 
     cause: the trace record that led to it
+    authorized: False if the image needs credentials, and there are none
     duration_us, error: the result, known once the registry was called
     """
 
@@ -39,6 +49,7 @@ class Pull:
     cause: int
     duration_us: int = 0
     error: str | None = None
+    authorized: bool = True
 
 
 class Images:
@@ -62,6 +73,8 @@ class Images:
         profile, machine = self._agent.spec.profile, self._agent.machine
         if profile.pull_error(image) is not None:
             return False
+        if is_private(image, profile.private_images):
+            return image in machine.images
         return image not in machine.missing if profile.warm else image in machine.images
 
     def ensure(self, worker: NodePod, spec: Obj) -> Generator[int, None, Reason | None]:
@@ -91,6 +104,8 @@ class Images:
         began_us = agent.now_us
         assert worker.work is not None
         pull = Pull(worker, worker.work, image, agent.ctx.kernel.cause)
+        if is_private(image, agent.spec.profile.private_images):
+            pull.authorized = yield from self._has_credentials(worker, image)
         if agent.options.serialize_image_pulls:
             self._queue.append(pull)
             self._pull_next()
@@ -117,6 +132,19 @@ class Images:
         agent.event(worker.pod, "Normal", "Pulled", text, container=name)
         return None
 
+    def _has_credentials(self, worker: NodePod, image: str) -> Generator[int, None, bool]:
+        """True if a provider, or a pull secret of the pod, has credentials for the image.
+
+        Quirk: a secret that is missing changes nothing.
+        """
+        if provided(self._agent.options, image):
+            return True
+        for name in pull_secrets(worker.pod):
+            reply = yield from read_object(self._agent, worker, "secrets", name)
+            if reply.ok and has_user(registries_of(reply.obj), image):
+                return True
+        return False
+
     def _failed(self, worker: NodePod, name: str, reason: str, message: str) -> Reason:
         self._agent.event(worker.pod, "Warning", "Failed", f"Error: {reason}", container=name)
         return reason, message
@@ -139,6 +167,8 @@ class Images:
             return 0
         profile = agent.spec.profile
         pull.error = profile.pull_error(pull.image)
+        if not pull.authorized and pull.error is None:
+            pull.error = unauthorized(pull.image)
         pull_us = profile.pull_us + (agent.machine.runtime_delay_us or 0)
         pull.duration_us = profile.refresh_us if self._present(pull.image) else pull_us
         return pull.duration_us
@@ -155,7 +185,8 @@ class Images:
             machine.missing = machine.missing if pull.error == RATE_EXCEEDED else (*other_missing, image)
             return
         machine.missing = other_missing
-        if not profile.warm and image not in machine.images:
+        is_kept = not profile.warm or is_private(image, profile.private_images)
+        if is_kept and image not in machine.images:
             machine.images = {**machine.images, image: profile.image_bytes}
             self._image_gc.pulled(image)
             agent.consider_pressure()
