@@ -1,7 +1,7 @@
 """Credentials for the registries of private images.  Pure.
 
-Turns the pull secrets of a pod, and the configuration of credential providers, into whether a pull of
-an image is authorized.
+Turns the pull secrets of a pod, and the configuration of credential providers, into whether a pull
+of an image is authorized.
 
 Mirrors  pkg/credentialprovider/keyring.go: Add, Lookup, URLsMatch, isDefaultRegistryMatch; secrets/
          secrets.go: MakeDockerKeyring; plugin/plugin.go: isImageAllowed (v1.25); containerd
@@ -21,7 +21,7 @@ from sim.api.types import Obj
 from sim.options.node.agent import NodeAgentOptions
 
 DEFAULT_REGISTRY = "index.docker.io"
-_KEYS = {"kubernetes.io/dockerconfigjson": ".dockerconfigjson", "kubernetes.io/dockercfg": ".dockercfg"}
+_KEYS = {"dockerconfigjson": ".dockerconfigjson", "dockercfg": ".dockercfg"}
 
 
 def is_private(image: str, globs: Sequence[str]) -> bool:
@@ -40,7 +40,7 @@ def unauthorized(image: str) -> str:
 
 def registries_of(secret: Obj) -> list[str]:
     """The registries, perhaps with paths, for which a pull secret has users."""
-    key = _KEYS.get(secret.get("type", ""), "")
+    key = _KEYS.get(secret.get("type", "").rpartition("/")[2], "")
     try:
         held = json.loads(b64decode((secret.get("data") or {}).get(key, "")))
         users = held.get("auths", {}) if key == ".dockerconfigjson" else held
@@ -77,7 +77,7 @@ def _is_of_default(image: str) -> bool:
 
 
 def matches(pattern: str, image: str) -> bool:
-    """True if host and path of an image match: the host by globs of its parts, the path as a prefix."""
+    """True if an image matches: its host by globs of its parts, its path by a prefix."""
     (glob, _, path), (host, _, rest) = pattern.partition("/"), image.partition("/")
     (glob, _, glob_port), (host, _, port) = glob.partition(":"), host.partition(":")
     globs, parts = glob.split("."), host.split(".")
