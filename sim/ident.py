@@ -31,6 +31,7 @@ KWOK_GROUPS = ("kwok.x-k8s.io", "config.kwok.x-k8s.io")
 CHAOS_MESH_GROUPS = ("chaos-mesh.org", "pingcap.com")
 LITMUS_GROUPS = ("litmuschaos.io",)
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+PAUSE_IMAGE = "registry.k8s.io/pause:3.8"
 
 # Groups that never carry a domain (staging/src/k8s.io/api/*/register.go).
 _BARE_GROUPS = ("", "apps", "autoscaling", "batch", "extensions", "policy")
@@ -176,6 +177,7 @@ class Names:
         self.annotation_leader = f"control-plane.alpha.{d}/leader"
         self.annotation_node_ttl = f"node.alpha.{d}/ttl"
         self.annotation_attach_detach = f"volumes.{d}/controller-managed-attach-detach"
+        self.annotation_provided_node_ip = f"alpha.{d}/provided-node-ip"
         self.annotation_keep_volumes = f"volumes.{d}/keep-terminated-pod-volumes"
         self.annotation_mirror_pod = f"{d}/config.mirror"
         self.annotation_config_source = f"{d}/config.source"

@@ -63,7 +63,13 @@ def options_page(daemon: str) -> str:
     """The options of one daemon, and those that are refused."""
     rows = option_rows(daemon, NAMES["kubernetes"])
     effective = [(code(row.name), code(row.default), row.effect) for row in rows if row.effect]
-    refused = [(code(row.name), row.reason) for row in rows if not row.effect]
+    refused = [(code(row.name), row.reason) for row in rows if row.reason]
+    taken = [(code(row.name), row.taken) for row in rows if row.taken]
+    idle = (
+        "## Options without an effect",
+        "These are taken and checked, as upstream does, and change nothing here:",
+        table(("option", "reason"), taken),
+    )
     gates = [
         (
             code(row.name),
@@ -78,6 +84,7 @@ def options_page(daemon: str) -> str:
         "An option is given under `flags` in a scenario, or as an argument of `Cluster`. "
         f"`orrery options {daemon}` prints the same on the terminal.",
         table(("option", "default", "effect"), effective),
+        *(idle if taken else ()),
         "## Refused options",
         "These options of the specification would have no effect here, so they are refused:",
         table(("option", "reason"), refused),

@@ -32,7 +32,7 @@ from sim.options.apiserver.audit import BATCH, POLICY
 from sim.options.apiserver.audit import WEBHOOK as AUDIT_WEBHOOK
 from sim.options.apiserver.authentication import AuthenticationFlags
 from sim.options.apiserver.server import ApiServerFlags, ReplicaFlags, parse_api_server
-from sim.options.base import mapping, options_of, raw_option
+from sim.options.base import effects_of, idle_reason, mapping, options_of, raw_option
 from sim.options.controllers.manager import ControllerManagerOptions, parse_controller_manager
 from sim.options.features.gates import FEATURE_GATES, enabled, gates_of, idle_gates
 from sim.options.features.idle import reason
@@ -193,7 +193,31 @@ def idle_options(plan: ClusterPlan) -> list[str]:
         *((node, "node agent") for node in {id(each.flags): each for each in plan.nodes}.values()),
     ]
     names = NAMES[plan.naming]
-    return [*evictions, *(text for part, daemon in daemons for text in _idle_gates(part, daemon, names))]
+    nodes = {id(node.flags): node for node in plan.nodes}.values()
+    return [
+        *evictions,
+        *(text for node in nodes for text in _idle_flags(node, names)),
+        *(text for part, daemon in daemons for text in _idle_gates(part, daemon, names)),
+    ]
+
+
+def _idle_flags(node: NodePlan, names: Names) -> list[str]:
+    """The options of an agent that are taken without an effect, where they change their default."""
+    flags, places = with_configuration(node.flags, names, node.place, node.places)
+    effects, found = effects_of(NodeAgentOptions), []
+    for declared in options_of(NodeAgentOptions).values():
+        name = declared.spelled(names)
+        given, why = raw_option(flags, name), idle_reason(effects[declared.name])
+        if given is None or not why:
+            continue
+        try:
+            changes = declared.value(given, names) != declared.value(declared.default, names)
+        except ValueError:  # it is refused, when the options are read
+            continue
+        if changes:
+            place = places.get(name) or places.get(f"--{name}") or node.place
+            found.append(f"{place}: option {name} changes nothing: {why}")
+    return found
 
 
 _DAEMONS: Mapping[str, type[Any]] = {
@@ -254,6 +278,11 @@ def node_agent_options(node: NodePlan, names: Names) -> NodeAgentOptions:
     flags, places = with_configuration(node.flags, names, node.place, node.places)
     node = replace(node, flags=flags, places=places)
     options = parse_node_agent(flags, names=names, place=node.place, places=places)
+    if options.hostname_override not in ("", node.name):
+        raise InputError(
+            f"hostname-override: the node is called {node.name}",
+            node.places.get("hostname-override", node.place),
+        )
     place = node.places.get("node-labels", node.place)
     foreign = [key for key in options.node_labels if not agent_may_set(key, names)]
     if foreign:

@@ -273,6 +273,14 @@ def effects_of(daemon: type[Any]) -> dict[str, str]:
     return found | {spec.name: spec.effect for spec in options_of(daemon).values() if spec.effect}
 
 
+_IDLE = "nothing: "  # begins the row of an option that is taken without an effect
+
+
+def idle_reason(effect: str) -> str:
+    """Why an option that is taken has no effect; "" if it has one.  effect: as of `effects_of`"""
+    return effect.removeprefix(_IDLE) if effect.startswith(_IDLE) else ""
+
+
 def refusals_of(daemon: str) -> dict[str, str]:
     """The reason why an option, or a feature gate, has no effect in this program, by its name.
 

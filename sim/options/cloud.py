@@ -26,19 +26,13 @@ def known_cloud(value: str) -> str | None:
     return None if value in ("", CLOUD) else f"unknown cloud provider: the simulated one is {CLOUD}"
 
 
-def _of_agent(value: str) -> str | None:
-    if value == EXTERNAL:
-        return f"there is no cloud controller manager here: the simulated cloud is {CLOUD}"
-    return known_cloud(value)
-
-
-def _of_manager(value: str) -> str | None:
+def _known_or_external(value: str) -> str | None:
     return None if value == EXTERNAL else known_cloud(value)
 
 
-def cloud_provider(external: bool = False) -> Any:
-    """The option; "" for no provider.  external: True if the daemon may leave the cloud to others"""
-    return option("cloud-provider", string, "", check=_of_manager if external else _of_agent)
+def cloud_provider() -> Any:
+    """The option; "" for no provider."""
+    return option("cloud-provider", string, "", check=_known_or_external)
 
 
 def provider_id(node: str) -> str:

@@ -386,11 +386,12 @@ class _Compiler:
         capacity = {key: str(value) for key, value in group.capacity.items()}
         flags = agent_flags(self.document, self.folder, group.flags, (*path, "flags"), NAMES[naming])
         topology, devices, swap_bytes = machine_parts(self.document, self.duration, group, capacity, path)
+        override = self._override(group, path)
         for index in range(group.count):
             zone = group.zones[index % len(group.zones)] if group.zones else ""
             number = index // len(group.zones) if group.zones else index
             name = f"{group.prefix}-{zone}-{number}" if zone else f"{group.prefix}-{number}"
-            name = group.names[index] if group.names else name
+            name = override or (group.names[index] if group.names else name)
             yield NodePlan(
                 name,
                 zone,
@@ -407,6 +408,17 @@ class _Compiler:
                 swap_bytes=swap_bytes,
                 sysctls=group.sysctls,
             )
+
+    def _override(self, group: sections.NodeGroup, path: Path_) -> str:
+        """The name that an option gives the only node of a group; "" for none."""
+        given = raw_option(group.flags, "hostname-override")
+        if not isinstance(given, str) or not given.strip():
+            return ""
+        if group.count != 1:
+            here = (*path, "flags", "hostname-override")
+            remedy = "give it to a group of one, or use names"
+            raise self.document.error(here, f"{group.count} nodes cannot have one name", remedy)
+        return given.strip().lower()
 
     def _check_runtime(self, runtime: sections.Runtime, path: Path_) -> None:
         times = {

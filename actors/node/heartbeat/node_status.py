@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from ipaddress import ip_address
 from sys import intern
 
 from actors.node.patches import condition_order
@@ -26,7 +27,8 @@ from sim.api.schema.typed_objects import NodeCondition
 from sim.api.types import Obj
 from sim.dataclass import dataclass
 from sim.ident import Names
-from sim.options.cloud import provider_id
+from sim.options.cloud import CLOUD, EXTERNAL, provider_id
+from sim.options.node.addresses import ANY_ADDRESS, ANY_V6
 from sim.options.node.agent import NodeAgentOptions
 from sim.units import (
     format_quantity_milli,
@@ -62,11 +64,16 @@ HEALTHY = Health()
 
 def host_addresses(machine: Machine, options: NodeAgentOptions) -> tuple[str, ...]:
     """The node's addresses, the main one first: those of --node-ip, else the scenario's, else one
-    made from the name.
+    made from the name.  0.0.0.0 and :: stand for one of their family.
     """
-    if options.node_ips or machine.spec.address:
-        return options.node_ips or (machine.spec.address,)
+    family = options.node_ips[0] if options.node_ips in ANY_ADDRESS else ""
+    if options.node_ips and not family:
+        return options.node_ips
+    if machine.spec.address and family != ANY_V6:
+        return (machine.spec.address,)
     digest = hashlib.md5(machine.spec.name.encode(), usedforsecurity=False).digest()
+    if family == ANY_V6:
+        return (str(ip_address(b"\xfd" + bytes(7) + digest[:8])),)
     return (f"172.{16 + digest[0] % 16}.{digest[1]}.{1 + digest[2] % 254}",)
 
 
@@ -237,6 +244,8 @@ def status_of(
     if before and before != fixed["nodeInfo"]["bootID"]:
         events.insert(0, "Rebooted")
     status = {**old, **fixed, **_with_foreign_resources(old, fixed), "conditions": conditions}
+    if options.cloud_provider == EXTERNAL and old.get("addresses"):
+        status["addresses"] = old["addresses"]  # a cloud controller manager has set them
     for key in ("images", "volumesInUse"):
         if not status.get(key, True):
             del status[key]
@@ -321,10 +330,12 @@ def new_node(machine: Machine, options: NodeAgentOptions, names: Names, status: 
         mark = {"key": names.taint_unschedulable, "effect": "NoSchedule"}
         if not any(t["key"] == mark["key"] and t["effect"] == mark["effect"] for t in taints):
             taints.append(mark)
+    if options.cloud_provider == EXTERNAL:
+        taints.append({"key": names.taint_uninitialized, "value": "true", "effect": "NoSchedule"})
     if taints:
         node_spec["taints"] = taints
     known_id = spec.provider_id or options.provider_id
-    if known_id or options.cloud_provider:
+    if known_id or options.cloud_provider == CLOUD:
         node_spec["providerID"] = known_id or provider_id(spec.name)
     metadata: Obj = {
         "name": spec.name,
@@ -336,6 +347,9 @@ def new_node(machine: Machine, options: NodeAgentOptions, names: Names, status: 
     }
     if any(annotations.values()):
         metadata["annotations"] = {key: "true" for key, wanted in annotations.items() if wanted}
+    if options.cloud_provider and options.node_ips:
+        given = {names.annotation_provided_node_ip: ",".join(options.node_ips)}
+        metadata["annotations"] = metadata.get("annotations", {}) | given
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": node_spec, "status": status}
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sim.ident import Names
 from sim.options.apiserver.server import ApiServerFlags
-from sim.options.base import Option, duration, effects_of, options_of, refusals_of
+from sim.options.base import Option, duration, effects_of, idle_reason, options_of, refusals_of
 from sim.options.controllers.manager import ControllerManagerOptions
 from sim.options.features.gates import SPECIAL, gates_of
 from sim.options.features.table import GATES
@@ -23,14 +23,16 @@ from sim.units import format_duration
 class OptionRow(NamedTuple):
     """One option.
 
-    effect: "" for an option that is refused because it would have no effect
+    effect: "" for an option that is refused because it would have no effect, or is taken without
     reason: why it would have none
+    taken: why an option that is taken has none
     """
 
     name: str
     default: str
     effect: str
     reason: str = ""
+    taken: str = ""
 
 
 class GateRow(NamedTuple):
@@ -57,7 +59,12 @@ def option_rows(daemon: str, names: Names) -> list[OptionRow]:
     options = _DAEMONS[daemon]
     effects = effects_of(options)
     declared = options_of(options).values()
-    rows = [OptionRow(each.spelled(names), _default(each, names), effects[each.name]) for each in declared]
+    rows = []
+    for each in declared:
+        effect = effects[each.name]
+        taken = idle_reason(effect)
+        shown = (each.spelled(names), _default(each, names))
+        rows.append(OptionRow(*shown, "", "", taken) if taken else OptionRow(*shown, effect))
     reasons = refusals_of(options.__name__)
     refused = [OptionRow(_spelled(name, names), "", "", why) for name, why in reasons.items()]
     return [*sorted(rows), *sorted(refused)]

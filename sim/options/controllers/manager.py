@@ -128,7 +128,7 @@ class ControllerManagerOptions(ClientFlags, VolumeFlags):
     node_startup_grace_period_us: int = option(
         "node-startup-grace-period", duration, "1m0s", check=more_than(0)
     )
-    cloud_provider: str = cloud_provider(external=True)
+    cloud_provider: str = cloud_provider()
     cloud_config: Mapping[str, object] = option("cloud-config", document, {})
     external_cloud_volume_plugin: str = option("external-cloud-volume-plugin", string, "", check=known_cloud)
     root_ca_file: str = option("root-ca-file", certificates, "")

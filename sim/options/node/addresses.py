@@ -6,9 +6,8 @@ Turns the option's value into addresses, by `node_ips`, and says what is wrong w
 Mirrors  kubernetes v1.25 cmd/kubelet/app/server.go: RunKubelet;
          pkg/kubelet/kubelet_node_status.go: validateNodeIP.
 Differs  a text that is no address is refused, which upstream leaves out with a line in its log; so
-         is a single 0.0.0.0 or ::, by which upstream chooses the family of an address that it
-         finds, and an address that no node can have, with which upstream's agent would run and
-         report no addresses.
+         is an address that no node can have, with which upstream's agent would run and report no
+         addresses.  A single 0.0.0.0 or :: chooses the family of the address, as upstream.
 """
 
 from __future__ import annotations
@@ -17,6 +16,9 @@ import re
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from sim.options.base import strings
+
+ANY_V4, ANY_V6 = "0.0.0.0", "::"
+ANY_ADDRESS = ((ANY_V4,), (ANY_V6,))
 
 
 def node_ips(value: object) -> tuple[str, ...]:
@@ -41,6 +43,8 @@ def _address(text: str) -> IPv4Address | IPv6Address:
 
 def node_can_have(value: tuple[str, ...]) -> str | None:
     """Check of a node's addresses, in upstream's order."""
+    if value in ANY_ADDRESS:
+        return None
     addresses = [ip_address(text) for text in value]
     given = ",".join(value)
     if len(addresses) > 2 or (len(addresses) == 2 and addresses[0].version == addresses[1].version):

@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sim.dataclass import dataclass
-from sim.ident import TAINT_EFFECTS
+from sim.ident import PAUSE_IMAGE, TAINT_EFFECTS
 from sim.options.base import (
     at_least,
     boolean,
@@ -49,6 +49,7 @@ from sim.options.node.logs import AgentLogFlags
 from sim.options.node.machine import MachineFlags
 from sim.options.node.resources import ResourceFlags
 from sim.options.node.servers import AgentServerOptions
+from sim.options.node.taken import TakenFlags
 from sim.units import SECOND, quantity_nano, quantity_value
 
 DEFAULT_EVICTION_HARD = (
@@ -190,6 +191,14 @@ def _taints(value: object) -> tuple[Mapping[str, str], ...]:
     return tuple(taints)
 
 
+def _hostname(value: object) -> str:
+    """The name of a node: nodeutil.GetHostname."""
+    name = string(value).strip().lower()
+    if not name and value:
+        raise ValueError("a name: empty hostname is invalid")
+    return name
+
+
 def _range(value: str) -> str | None:
     """A range of addresses, or one of each family."""
     try:
@@ -219,7 +228,7 @@ def _headers(value: object) -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeAgentOptions(AgentLogFlags, AgentServerOptions, MachineFlags, ResourceFlags):
+class NodeAgentOptions(AgentLogFlags, AgentServerOptions, MachineFlags, ResourceFlags, TakenFlags):
     """The options of one node agent process."""
 
     # Upstream's default is none: the agent is standalone.
@@ -234,6 +243,7 @@ class NodeAgentOptions(AgentLogFlags, AgentServerOptions, MachineFlags, Resource
     register_schedulable: bool = option("register-schedulable", boolean, True)
     register_with_taints: tuple[Mapping[str, str], ...] = option("register-with-taints", _taints, "")
     node_labels: Mapping[str, str] = option("node-labels", mapping, "")
+    hostname_override: str = option("hostname-override", _hostname, "")
     provider_id: str = option("provider-id", string, "")
     cloud_provider: str = cloud_provider()
     node_ips: tuple[str, ...] = option("node-ip", node_ips, "", check=node_can_have)
@@ -271,6 +281,7 @@ class NodeAgentOptions(AgentLogFlags, AgentServerOptions, MachineFlags, Resource
     allowed_unsafe_sysctls: tuple[str, ...] = option("allowed-unsafe-sysctls", strings, "", check=_sysctls)
     # Upstream's defaults are none, with a warning for each pod; cluster installers set them.
     cluster_dns: tuple[str, ...] = option("cluster-dns", _servers, "10.0.0.10")
+    pod_infra_image: str = option("pod-infra-container-image", string, PAUSE_IMAGE)
     cluster_domain: str = option("cluster-domain", string, "cluster.local")
     resolv_conf: str = option("resolv-conf", string, "/etc/resolv.conf")
     serialize_image_pulls: bool = option("serialize-image-pulls", boolean, True)
@@ -349,6 +360,7 @@ class NodeAgentOptions(AgentLogFlags, AgentServerOptions, MachineFlags, Resource
 
         self._check_client()
         self.check_logs(self.feature_gates)
+        self.check_taken()
 
     def _check_client(self) -> None:
         try:

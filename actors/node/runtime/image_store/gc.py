@@ -197,6 +197,7 @@ class ImageGC:
         """Remove images until `wanted` bytes are freed; returns the bytes that were freed."""
         agent, machine, now_us = self._agent, self._agent.machine, self._agent.now_us
         used = [container.image for pod in machine.pods.values() for container in pod.containers]
+        used.append(agent.options.pod_infra_image)
         self._last_us.update((image, now_us) for image in used if image in machine.images)
         # A pulled image is known from the pass after the pull on, and this is a pass.
         for image, at_us in self._pulled_us.items():

@@ -140,11 +140,16 @@ def _options(arguments: argparse.Namespace) -> int:
         effective = [row for row in rows if row.effect]
         print(f"{daemon}: {len(effective)} options with an effect")
         print_table([(f"  {row.name}={row.default}", row.effect) for row in effective], _WIDTH)
-        reasons = dict.fromkeys(row.reason for row in rows if not row.effect)
-        print("\n  refused, since they would have no effect:")
-        for reason in reasons:
-            print(f"  {reason}:")
-            _indented(row.name for row in rows if row.reason == reason)
+        for heading, field in (
+            ("taken without an effect", "taken"),
+            ("refused, since they would have no effect", "reason"),
+        ):
+            reasons = dict.fromkeys(reason for row in rows if (reason := getattr(row, field)))
+            if reasons:
+                print(f"\n  {heading}:")
+            for reason in reasons:
+                print(f"  {reason}:")
+                _indented(row.name for row in rows if getattr(row, field) == reason)
         gates = gate_rows(daemon)
         print("\n  feature gates, + on by default, = locked; those with an effect in this daemon:")
         _indented(_gate(row) for row in gates if row.effect)

@@ -38,7 +38,6 @@ def test_node_addresses_are_read_in_their_order(given: object, wanted: tuple[str
         ("10.0.0.1,::", "dual-stack --node-ip \"10.0.0.1,::\" cannot include '0.0.0.0' or '::'"),
         ("::1", "failed to validate nodeIP: nodeIP can't be loopback address"),
         ("ff02::1", "failed to validate nodeIP: nodeIP can't be a multicast address"),
-        ("::", "failed to validate nodeIP: nodeIP can't be an all zeros address"),
         (
             "10.0.0.1,fe80::1",
             "failed to validate secondaryNodeIP: nodeIP can't be a link-local unicast address",
