@@ -33,10 +33,10 @@ spec: {duration: 1s, cluster: {nodes: [{count: 1}]}}
     ("command", "most", "absent"),
     [
         (["list"], 40, ("trio", "msgspec", "rich", "numpy", "cryptography", "actors")),
-        (["validate", "tiny.yaml"], 500, ("rich", "numpy", "cryptography", "quart", "actors.controllers")),
+        (["validate", "tiny.yaml"], 510, ("rich", "numpy", "cryptography", "quart", "actors.controllers")),
         (
             ["run", "tiny.yaml", "-q", "--no-report"],
-            980,
+            1000,
             ("cryptography", "quart", "hypercorn", "h11", "polars"),
         ),
     ],

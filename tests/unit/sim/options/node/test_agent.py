@@ -118,6 +118,6 @@ def test_a_bad_value_is_refused_with_what_is_wrong_with_it(given: dict[str, obje
 
 def test_option_without_effect_is_refused() -> None:
     with pytest.raises(InputError, match="no effect"):
-        parse_node_agent({"--container-runtime": "docker"})
+        parse_node_agent({"--log-backtrace-at": "a.go:1"})
     with pytest.raises(InputError, match="did you mean 'max-pods'"):
         parse_node_agent({"max-pod": 3})
