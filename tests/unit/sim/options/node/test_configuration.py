@@ -117,7 +117,7 @@ def test_file_of_either_naming_set_is_read_in_each_cluster() -> None:
         ("registerWithTaints: [{key: a}]\n", "wanted a list of mappings with key, effect"),
         ("maxPods: -1\n", "agent.yaml:3:1: option max-pods is -1, must be at least 0"),
         ("imageGCLowThresholdPercent: 90\n", "image-gc-low-threshold 90 must be less than"),
-        ("hairpinMode: none\n", "agent.yaml:3:1: option hairpin-mode has no effect here"),
+        ("qosReserved: {memory: 50%}\n", "agent.yaml:3:1: option qos-reserved has no effect here"),
     ],
 )
 def test_wrong_field_is_refused_with_its_place(tmp_path: Path, lines: str, problem: str) -> None:
