@@ -20,6 +20,7 @@ Differs  from upstream only in naming `orch`: `kubernetes.io` and `k8s.io` read 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 # Spelled as upstream in every naming set: the domain of groups in schemas made from upstream's
@@ -36,6 +37,15 @@ PAUSE_IMAGE = "registry.k8s.io/pause:3.8"
 # Groups that never carry a domain (staging/src/k8s.io/api/*/register.go).
 _BARE_GROUPS = ("", "apps", "autoscaling", "batch", "extensions", "policy")
 _LONG_GROUPS = MappingProxyType({"rbac": "rbac.authorization", "flowcontrol": "flowcontrol.apiserver"})
+
+
+@lru_cache(maxsize=1024)
+def _group(short: str, domain: str) -> str:
+    if short == "core":
+        return ""
+    if short in _BARE_GROUPS or short.endswith("." + domain):
+        return short
+    return f"{_LONG_GROUPS.get(short, short)}.{domain}"
 
 
 class Names:
@@ -66,11 +76,7 @@ class Names:
         """Full name of an API group: "apps" -> "apps", "discovery" -> "discovery.k8s.io", "core" ->
         "".
         """
-        if short == "core":
-            return ""
-        if short in _BARE_GROUPS or short.endswith("." + self.group_domain):
-            return short
-        return f"{_LONG_GROUPS.get(short, short)}.{self.group_domain}"
+        return _group(short, self.group_domain)
 
     def short_group(self, group: str) -> str:
         """A group without its domain, the same in every naming set: "rbac.authorization", "apps",

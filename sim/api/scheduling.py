@@ -194,7 +194,9 @@ class RequiredNodes(NamedTuple):
 
     def match(self, name: str, labels: Mapping[str, str]) -> bool:
         """True if a node of this name with these labels meets both."""
-        return holds(self.labels, labels) and (self.terms is None or selects_node(self.terms, name, labels))
+        if self.labels and not holds(self.labels, labels):
+            return False
+        return self.terms is None or selects_node(self.terms, name, labels)
 
 
 _ANY_NODE = RequiredNodes((), None)

@@ -46,3 +46,12 @@ class Dice:
     def jitter_us(self, base_us: int, percent: int) -> int:
         """`base_us` stretched by up to `percent` (wait.Jitter)."""
         return base_us + self.below(base_us * percent // 100 + 1)
+
+    def jitters_us(self, base_us: int, percent: int, count: int) -> list[int]:
+        """So many draws of `jitter_us`, as `below` makes them, in one call."""
+        bound, state, found = base_us * percent // 100 + 1, self._state, []
+        for _ in range(count):
+            state = (state + GAMMA) & MASK
+            found.append(base_us + (mix(state) * bound >> 64))
+        self._state = state
+        return found

@@ -74,6 +74,8 @@ class _Rollout:
         self.wall_us = seen.wall_us
         self.d = self.read = deployment
         self.sets = decide.by_creation(owned)
+        # The Deployment, its new ReplicaSet and the others, once nothing is left to refresh.
+        self._fresh: tuple[Obj, Obj, list[Obj]] | None = None
 
     def _ask(self, action: Action) -> Steps[Reply]:
         answer = yield action
@@ -263,11 +265,17 @@ class _Rollout:
 
         Updates the revision and the annotations of the new ReplicaSet, or creates it if `create`.
         """
-        found = decide.find_new(self.d, self.sets, self.names.label_pod_template_hash)
+        d = self.d
+        if self._fresh is not None and self._fresh[0] is d:
+            return self._fresh[1:]
+        found = decide.find_new(d, self.sets, self.names.label_pod_template_hash)
         olds = [rs for rs in self.sets if rs is not found]
         number = max((decide.revision(rs, self.names) for rs in olds), default=0) + 1
         if found is not None:
-            return (yield from self._refresh_new(found, number)), olds
+            new = yield from self._refresh_new(found, number)
+            if new is found and self.d is d:
+                self._fresh = d, new, olds
+            return new, olds
         if not create:
             return None, olds
         return (yield from self._create_new(olds, number)), olds

@@ -253,6 +253,9 @@ def selects_nothing(owner: Obj) -> bool:
     return not selector.get("matchLabels") and not selector.get("matchExpressions")
 
 
+DECISIVE = ("labels", "ownerReferences", "deletionTimestamp", "generation")
+
+
 def pod_changed(old: Obj, new: Obj) -> bool:
     """True if an update changes anything that an owner of pods decides by."""
     was, now = old.get("status", {}), new.get("status", {})
@@ -265,11 +268,7 @@ def pod_changed(old: Obj, new: Obj) -> bool:
     had_meta, has_meta = old["metadata"], new["metadata"]
     if had_meta is has_meta:
         return False
-    for part in ("labels", "ownerReferences", "deletionTimestamp", "generation"):
-        had, has = had_meta.get(part), has_meta.get(part)
-        if had is not has and had != has:
-            return True
-    return False
+    return [*map(had_meta.get, DECISIVE)] != [*map(has_meta.get, DECISIVE)]
 
 
 class PodEvents:

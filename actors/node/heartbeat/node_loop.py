@@ -18,6 +18,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
+from itertools import accumulate
 from operator import methodcaller
 from typing import Any, NamedTuple
 
@@ -62,10 +63,8 @@ LOOK = methodcaller("look")  # of a server's fast path for a node's report
 @lru_cache(maxsize=2 * SCHEDULE_COUNT)
 def pass_schedule_us(period_us: int, number: int) -> array[int]:
     """When passes begin after one that is over at 0, which is the first entry."""
-    dice, waits = Dice(number), array("q", [0])
-    for _ in range(SCHEDULE_LENGTH):
-        waits.append(waits[-1] + dice.jitter_us(period_us, JITTER_PERCENT))
-    return waits
+    waits = Dice(number).jitters_us(period_us, JITTER_PERCENT, SCHEDULE_LENGTH)
+    return array("q", accumulate(waits, initial=0))
 
 
 class PassKind(Enum):

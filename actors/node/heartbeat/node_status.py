@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
 from sys import intern
+from typing import Any
 
 from actors.node.patches import condition_order
 from actors.node.runtime.containers import RUNTIME, RUNTIME_VERSION
@@ -283,21 +284,34 @@ def without_extended(held: Obj, fixed: Obj) -> Obj:
     return {"capacity": none, "allocatable": none} if none else {}
 
 
+# With the options, whose identity is part of the key.
+_resources: dict[tuple[Any, ...], tuple[NodeAgentOptions, Obj, Obj]] = {}
+_RESOURCES_MAX = 256
+
+
+def _resources_of(spec: NodeSpec, options: NodeAgentOptions) -> tuple[Obj, Obj]:
+    """Capacity and allocatable, computed once for all equal machines."""
+    key = (id(options), spec.os, spec.arch, *spec.capacity.items(), None, *spec.allocatable.items())
+    known = _resources.get(key)
+    if known is None:
+        capacity = capacity_of(spec, options)
+        own = {name: _as_stored(text) for name, text in spec.allocatable.items()}
+        if len(_resources) >= _RESOURCES_MAX:
+            _resources.clear()
+        known = _resources[key] = (options, capacity, {**allocatable_of(capacity, options), **own})
+    return known[1:]
+
+
 def fixed_status(machine: Machine, options: NodeAgentOptions, addresses: Sequence[str]) -> Obj:
     """The parts of the status that one agent incarnation never changes, except the images."""
-    capacity = capacity_of(machine.spec, options)
+    capacity, allocatable = _resources_of(machine.spec, options)
     return image_list(machine, options) | {
         "addresses": [
             *({"type": "InternalIP", "address": address} for address in addresses),
             {"type": "Hostname", "address": machine.spec.name},
         ],
-        "capacity": _shared_map(*capacity.items()),
-        "allocatable": _shared_map(
-            *{
-                **allocatable_of(capacity, options),
-                **{name: _as_stored(text) for name, text in machine.spec.allocatable.items()},
-            }.items()
-        ),
+        "capacity": capacity,
+        "allocatable": allocatable,
         "nodeInfo": node_info(machine),
         "daemonEndpoints": _endpoints(options.port),
     }
@@ -312,12 +326,6 @@ def image_list(machine: Machine, options: NodeAgentOptions) -> Obj:
 def _endpoints(port: int) -> Obj:
     """The same object for all equal nodes."""
     return {"kubeletEndpoint": {"Port": port}}
-
-
-@lru_cache(maxsize=64)
-def _shared_map(*items: tuple[str, str]) -> dict[str, str]:
-    """The same map for all equal nodes."""
-    return dict(items)
 
 
 def new_node(machine: Machine, options: NodeAgentOptions, names: Names, status: Obj) -> Obj:

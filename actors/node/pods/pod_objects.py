@@ -37,14 +37,12 @@ def reference(pod: Obj, container: str) -> Obj:
     return reference
 
 
+DECISIVE = ("deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations")
+
+
 def only_status_differs(old: Obj, new: Obj) -> bool:
     """True if two states of a pod differ in nothing that makes its worker act."""
     if old["spec"] is not new["spec"] and old["spec"] != new["spec"]:
         return False
     before, now = old["metadata"], new["metadata"]
-    return bool(
-        before.get("deletionTimestamp") == now.get("deletionTimestamp")
-        and before.get("deletionGracePeriodSeconds") == now.get("deletionGracePeriodSeconds")
-        and before.get("labels") == now.get("labels")
-        and before.get("annotations") == now.get("annotations")
-    )
+    return [*map(before.get, DECISIVE)] == [*map(now.get, DECISIVE)]

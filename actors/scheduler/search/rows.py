@@ -281,15 +281,16 @@ class ClassRows:
         if old is new or old == new:
             return
         self.rows[position] = new
-        if isinstance(old, Signature):
-            group = self.groups[old]
+        was_feasible, is_feasible = type(old) is Signature, type(new) is Signature
+        if was_feasible:
+            group = self.groups[old]  # type: ignore[index]
             del group[bisect_left(group, position)]
             if not group:
-                del self.groups[old]
-        if isinstance(new, Signature):
-            insort(self.groups.setdefault(new, []), position)
-        if isinstance(old, Signature) != isinstance(new, Signature):
-            if isinstance(new, Signature):
+                del self.groups[old]  # type: ignore[arg-type]
+        if is_feasible:
+            insort(self.groups.setdefault(new, []), position)  # type: ignore[arg-type]
+        if was_feasible != is_feasible:
+            if is_feasible:
                 insort(self.feasible, position)
             else:
                 del self.feasible[bisect_left(self.feasible, position)]
@@ -307,8 +308,8 @@ class ClassRows:
         room: Status | int = node.rooms.get(self.template.demand) or room_on(
             self.profile, self.template, node
         )
-        if not isinstance(room, int):
-            return room
+        if type(room) is not int:
+            return room  # type: ignore[return-value]
         base, raw = room + static.base, static.raw
         if self.profile.added:
             return self._added(

@@ -93,16 +93,13 @@ def count_domains(
 
     tolerated: for each node, True if the template tolerates its taints
     """
-    hard_keys = [c.topology_key for c in template.hard]
-    soft_keys = [c.topology_key for c in template.soft] if template.own_spread else []
+    hard_keys = frozenset([c.topology_key for c in template.hard])
+    soft_keys = frozenset([c.topology_key for c in template.soft] if template.own_spread else ())
     for node, is_tolerated in zip(nodes, tolerated, strict=True):
         labels = node.labels
         matches = matches_node(template, node)
-        has_keys = (
-            True,
-            all(key in labels for key in soft_keys),
-            all(key in labels for key in hard_keys),
-        )
+        keys = labels.keys()
+        has_keys = True, soft_keys <= keys, hard_keys <= keys
         for tally in tallies:
             value = labels.get(tally.key)
             if value is None or not tally.includes(has_keys[tally.nodes], matches, is_tolerated):

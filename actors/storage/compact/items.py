@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Any, ClassVar, NamedTuple
 
 from actors.storage.compact.shapes import (
@@ -61,8 +61,13 @@ def _types(columns: Sequence[Column]) -> Values | None:
     """The type of each column's values, which separates equal values of different types; None if a
     column has several types.
     """
-    types = [{*map(type, column)} for column in columns]
-    return tuple(chain.from_iterable(types)) if all(len(each) == 1 for each in types) else None
+    types = []
+    for column in columns:
+        kind, *others = {*map(type, column)}
+        if others:
+            return None
+        types.append(kind)
+    return tuple(types)
 
 
 ItemPattern = tuple[Cut, Cut]  # with texts encoded, and without for texts of another form

@@ -206,8 +206,7 @@ _sound_parts: IdentityMemo[bool] = IdentityMemo()
 
 def _parts(metadata: Obj) -> Errors:
     """Errors of labels, annotations, owners and finalizers, which objects of one owner share."""
-    get = metadata.get
-    parts = (get("labels"), get("annotations"), get("ownerReferences"), get("finalizers"))
+    parts = (*map(metadata.get, ("labels", "annotations", "ownerReferences", "finalizers")),)
     if parts == (None, None, None, None) or _sound_parts.get(*parts):
         return []
     errors = _find_parts(metadata)
@@ -253,7 +252,7 @@ def object_meta_update(new: Obj, old: Obj, core: bool = True) -> Errors:
         errors.append(invalid("metadata.resourceVersion", "", "must be specified for an update"))
     if new.get("generation", 0) < old.get("generation", 0):
         errors.append(invalid("metadata.generation", new.get("generation", 0), "must not be decremented"))
-    for key in _FIXED:
+    for key in _FIXED if [*map(new.get, _FIXED)] != [*map(old.get, _FIXED)] else ():
         after, before = new.get(key), old.get(key)
         if after is not before and after != before:
             shown = "" if after is None and key in ("name", "namespace", "uid") else after

@@ -49,10 +49,10 @@ def pod_facts(pod: Obj) -> Facts:
             break
     for container in status.get("containerStatuses") or ():
         restarts += container.get("restartCount", 0)
-        held = (container.get("state") or NOTHING).get("waiting")
-        if held is not None and waiting is None:
-            waiting = held.get("reason")
-        state = (container.get("state") or NOTHING).get("terminated")
+        present = container.get("state") or NOTHING
+        if "running" not in present and waiting is None:
+            waiting = present.get("waiting", NOTHING).get("reason")
+        state = present.get("terminated")
         if state is not None or (
             restarts and (state := (container.get("lastState") or NOTHING).get("terminated"))
         ):

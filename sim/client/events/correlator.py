@@ -33,6 +33,7 @@ SPAM_TOKEN_US = 300_000_000  # 1 / defaultSpamQPS
 SPAM_BURST_US = SPAM_BURST * SPAM_TOKEN_US
 NUMBER_BYTES = 8  # bytes of a timestamp in nanoseconds since 1970
 
+REFERENCE = ("name", "uid", "kind", "namespace", "apiVersion", "fieldPath")
 Key = tuple[Any, ...]
 ROW = 3  # row of an object: uid, remaining key parts, and numbers
 State = tuple[
@@ -101,20 +102,19 @@ class Correlator:
             event["reason"],
             event["type"],
         )
-        name, uid, kind = ref["name"], ref.get("uid"), ref["kind"]
-        namespace, version = ref.get("namespace"), ref.get("apiVersion")
+        name, uid, kind, namespace, version, path = map(ref.get, REFERENCE)
         about = (name, uid, kind, namespace, version)
-        shape = _shape(kind, namespace, version, ref.get("fieldPath"), type_, reason, message)
+        shape = _shape(kind, namespace, version, path, type_, reason, message)
         message = shape[-1]  # equal texts are interned
         # aggregate
         key: Key = (name, uid, kind, namespace, version, type_, reason)
         alike = self._similar
-        similar = alike.pop(key, None)
+        similar, combined = alike.pop(key, None), False
         if similar is None or now_us - similar[0] > SIMILAR_US:
             similar = now_us, message
         else:
             similar = now_us, *similar[1:], *(() if message in similar else (message,))
-        combined = len(similar) > SIMILAR_MAX
+            combined = len(similar) > SIMILAR_MAX
         alike[key] = similar if not combined else (now_us, *similar[2:])
         if len(alike) > CACHE_MAX:
             del alike[next(iter(alike))]

@@ -38,6 +38,9 @@ class Grant(NamedTuple):
     error: str = ""
 
 
+GROUPS_MAX = 256
+
+
 class BindingIndex:
     """The bindings of a namespace, or those of the cluster, by subject.
 
@@ -49,6 +52,7 @@ class BindingIndex:
         self._namespace = namespace
         self._bindings = bindings
         self._by_subject: dict[tuple[str, str], list[Match]] = {}
+        self._by_groups: dict[tuple[str, ...], tuple[Match, ...]] = {}  # of users without bindings
         for place, binding in enumerate(bindings):
             for position, subject in enumerate(binding.get("subjects") or ()):
                 key = _subject_key(names, subject, namespace)
@@ -59,11 +63,16 @@ class BindingIndex:
         """The bindings that apply to a user in their order, each with the first subject that
         matches.
         """
-        first: dict[int, int] = {}
-        for key in ((USER, user.name), *((GROUP, group) for group in user.groups)):
-            for place, position in self._by_subject.get(key, ()):
-                first[place] = min(position, first.get(place, position))
-        return tuple(sorted(first.items()))
+        own, alike = self._by_subject.get((USER, user.name), ()), self._by_groups.get(user.groups)
+        if own or alike is None:
+            first: dict[int, int] = {}
+            for found in (own, *(self._by_subject.get((GROUP, group), ()) for group in user.groups)):
+                for place, position in found:
+                    first[place] = min(position, first.get(place, position))
+            alike = tuple(sorted(first.items()))
+            if not own and len(self._by_groups) < GROUPS_MAX:
+                self._by_groups[user.groups] = alike
+        return alike
 
     def grants(self, matches: Sequence[Match], source: RoleBook, stored: bool) -> Iterator[Grant]:
         """What the bindings of matches grant.
