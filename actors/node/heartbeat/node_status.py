@@ -284,7 +284,7 @@ def without_extended(held: Obj, fixed: Obj) -> Obj:
     return {"capacity": none, "allocatable": none} if none else {}
 
 
-# With the options, whose identity is part of the key.
+# With the options, as their identity is part of the key.
 _resources: dict[tuple[Any, ...], tuple[NodeAgentOptions, Obj, Obj]] = {}
 _RESOURCES_MAX = 256
 
