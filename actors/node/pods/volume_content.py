@@ -148,9 +148,12 @@ def _made(worker: PodWorker, volume: Obj, objects: Objects, wall_us: int) -> Vol
     if "emptyDir" in volume:
         given = volume["emptyDir"] or {}
         in_memory = given.get("medium") == "Memory"
-        limit = quantity_value(str(given["sizeLimit"])) if in_memory and given.get("sizeLimit") else 100 << 30
+        limit = _memory_limit(worker, given) if in_memory else 100 << 30
         kind = ("tmpfs", "tmpfs") if in_memory else ("ext4", "/dev/sda1")
         made = Volume(Filesystem(kind[0], source=kind[1], bytes_max=limit), 0o777, wall_us)
+        programs = agent.machine.programs.get(worker.uid)
+        if programs is not None:
+            programs.local.add(volume["name"])
         set_group(made, group, read_only=False)
         return made
     if "hostPath" in volume:
@@ -165,6 +168,25 @@ def _made(worker: PodWorker, volume: Obj, objects: Objects, wall_us: int) -> Vol
     if target.fs_group:
         set_group(made, group, read_only=target.read_only)
     return made
+
+
+def _memory_limit(worker: PodWorker, given: Obj) -> int:
+    """The size of an emptyDir in memory (emptydir/empty_dir.go: calculateEmptyDirMemorySize)."""
+    spec = worker.pod["spec"]
+    kinds = ("containers", "initContainers")
+    limits = [
+        [
+            str(((one.get("resources") or {}).get("limits") or {}).get("memory", "0"))
+            for one in spec.get(kind) or ()
+        ]
+        for kind in kinds
+    ]
+    sizes = [[quantity_value(text) for text in texts] for texts in limits]
+    whole = quantity_value(str(worker.agent.spec.capacity.get("memory", "0")))
+    if all(size for kind in sizes for size in kind):
+        whole = min(whole, max(sum(sizes[0]), *sizes[1], 0))
+    wanted = quantity_value(str(given.get("sizeLimit") or "0"))
+    return wanted if 0 < wanted <= whole else whole
 
 
 def _disk(disks: dict[str, Any], target: Target, wall_us: int) -> Volume:

@@ -452,6 +452,8 @@ class Evictor:
             return behaviour.inodes, 0 if on_images else behaviour.inodes
         logs = log_bytes_of(self._agent.machine, container, now_us) + left
         shown = logs + behaviour.layer_bytes
+        if (programs := self._agent.machine.programs.get(container.uid)) is not None:
+            shown += programs.layer(container)[0]
         if not own_disk:
             return shown, shown + self._in_volumes(container)
         return shown, behaviour.layer_bytes if on_images else logs + self._in_volumes(container)
@@ -463,7 +465,9 @@ class Evictor:
         agent, found = self._agent, []
         for worker in agent.workers.values():
             runtime = worker.runtime
-            if not _is_active(worker) or runtime is None or not any(map(_writes, runtime.containers)):
+            if not _is_active(worker) or runtime is None:
+                continue
+            if worker.uid not in agent.machine.programs and not any(map(_writes, runtime.containers)):
                 continue
             text = over_local_limit(self._local_use(worker.pod["spec"], runtime))
             if text and not is_critical(worker.pod, agent.is_static(worker.uid)):
@@ -492,6 +496,11 @@ class Evictor:
         limits = _storage_limits(spec["containers"])
         layers = {name: one.behaviour.layer_bytes for name, one in running.items()}
         machine, now_us = self._agent.machine, self._agent.now_us
+        if (programs := machine.programs.get(runtime.uid)) is not None:
+            for name in volumes:
+                volumes[name] += programs.volume(name)[0]
+            for name, one in running.items():
+                layers[name] += programs.layer(one)[0]
         logs = {
             name: log_bytes_of(machine, one, now_us) + _left_in_logs(machine, runtime, one, now_us)
             for name, one in running.items()
@@ -502,7 +511,8 @@ class Evictor:
             for name, limit in limits.items()
             if name in logs
         ]
-        total = sum(volumes.values()) + sum(logs.values()) + sum(layers.values())
+        in_memory = programs.use()[2] if programs is not None else 0
+        total = sum(volumes.values()) - in_memory + sum(logs.values()) + sum(layers.values())
         init = _storage_limits(spec.get("initContainers") or ())
         overhead = str((spec.get("overhead") or {}).get("ephemeral-storage", "0"))
         whole = whole_limit([*limits.values()], [*init.values()], overhead)

@@ -83,18 +83,21 @@ def capacity(machine: Machine, resource: str) -> int:
 def pods_use(machine: Machine, resource: str, at_us: int) -> int:
     """The use of a resource that `shared` returned by containers, and on a disk by images."""
     containers = [(c, pod) for pod in machine.pods.values() for c in pod.containers]
+    written = [programs.use() for programs in machine.programs.values()]
     if resource == "memory":
-        return sum(memory_of(c, at_us) for c, _ in containers)
+        return sum(memory_of(c, at_us) for c, _ in containers) + sum(one[2] for one in written)
     if resource == "pid":
         return sum(c.behaviour.processes for c, _ in containers if c.running(at_us))
     if resource == "nodefs-inodes":
-        return sum(c.behaviour.inodes for c, _ in containers)
+        return sum(c.behaviour.inodes for c, _ in containers) + sum(one[1] for one in written)
     if resource == "imagefs-inodes":
         return 0
     on_images = sum(c.behaviour.layer_bytes for c, _ in containers) + sum(machine.images.values())
+    on_images += sum(one[3] for one in written)
     if resource == "imagefs":
         return on_images
     on_node = sum(node_bytes_of(machine, c, pod, at_us) for c, pod in containers)
+    on_node += sum(one[0] for one in written)
     return on_node if machine.spec.profile.image_disk_bytes else on_node + on_images
 
 
@@ -108,7 +111,8 @@ def pods_use_most(machine: Machine, resource: str, now_us: int) -> int:
             else used
         )
     running = [c for pod in machine.pods.values() for c in pod.running(now_us)]
-    return sum(c.behaviour.memory_bytes for c in running)
+    in_memory = sum(programs.use()[2] for programs in machine.programs.values())
+    return sum(c.behaviour.memory_bytes for c in running) + in_memory
 
 
 def least_available(machine: Machine, resource: str, now_us: int) -> int:

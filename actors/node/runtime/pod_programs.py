@@ -116,7 +116,7 @@ class PodPrograms:
     _machine: the `Machine` that owns them, which makes them and so knows this class
     table: all of them
     held: id of a container's instance -> what runs in it
-    volumes: name -> the pod's volume
+    volumes: name -> the pod's volume; local: names of its emptyDirs
     refresher: what brings changes of objects into them: the pod's worker of the present agent
     _ended: what to call because processes have ended during the present run
     """
@@ -128,8 +128,10 @@ class PodPrograms:
         "_network",
         "_runs",
         "_timer",
+        "_used",
         "_will_run",
         "held",
+        "local",
         "pod",
         "refresher",
         "table",
@@ -141,6 +143,8 @@ class PodPrograms:
         self.table = Table(self._stir, kernel.now_us)
         self.held: dict[str, Running] = {}
         self.volumes: dict[str, Volume] = {}
+        self.local: set[str] = set()
+        self._used = 0  # bytes, when the agent was last asked to look at them
         self.refresher: object = None
         self._machine = machine
         self._kernel = kernel
@@ -172,6 +176,39 @@ class PodPrograms:
             one.log.size >= agent.options.container_log_max_bytes for one in self.held.values()
         ):
             agent.log_rotation.consider()
+
+        on_disk, _, in_memory, in_layers = self.use()
+        used = on_disk + in_memory + in_layers
+        if used != self._used and agent is not None:
+            self._used = used
+            agent.consider_pressure()
+
+    # --- use --------------------------------------------------------------------------------------
+
+    def layer(self, container: Container) -> tuple[int, int]:
+        """Bytes and inodes of what the programs of a container have written into its own layer."""
+        running = self.held.get(container.ident)
+        if running is None:
+            return 0, 0
+        filesystem = running.launch.surroundings.files.root.inode.filesystem
+        return filesystem.bytes_used, filesystem.inodes_used
+
+    def volume(self, name: str) -> tuple[int, int]:
+        """Bytes and inodes in an emptyDir."""
+        held = self.volumes.get(name) if name in self.local else None
+        return (0, 0) if held is None else (held.filesystem.bytes_used, held.filesystem.inodes_used)
+
+    def use(self) -> tuple[int, int, int, int]:
+        """Bytes in emptyDirs on the disk, all inodes on it, bytes in memory, and bytes in layers."""
+        on_disk, inodes, in_memory = 0, 0, 0
+        for name in self.local:
+            bytes_used, inodes_used = self.volume(name)
+            if self.volumes[name].filesystem.kind == "tmpfs":
+                in_memory += bytes_used
+            else:
+                on_disk, inodes = on_disk + bytes_used, inodes + inodes_used
+        layers = [self.layer(running.container) for running in self.held.values()]
+        return on_disk, inodes + sum(one[1] for one in layers), in_memory, sum(one[0] for one in layers)
 
     # --- containers -------------------------------------------------------------------------------
 

@@ -530,3 +530,56 @@ async def test_what_is_not_simulated_is_in_the_log_once() -> None:
         assert lines.count("orrery: the shell: select is not understood") == 1
         assert lines[-1] == "bash: line 1: nope: command not found"
         assert state(api)["terminated"]["exitCode"] == 127
+
+
+def writing(script: str, volume: Obj | None = None, **limits: str) -> Obj:
+    """The spec of a pod that runs a script, with an emptyDir at /v."""
+    container = {
+        "name": "c", "image": "busybox", "command": ["sh", "-c", script], "resources": {"limits": limits},
+        "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+    }  # fmt: skip
+    return {
+        "containers": [container],
+        "restartPolicy": "Never",
+        "volumes": [{"name": "v", "emptyDir": volume or {}}],
+    }
+
+
+FILL = "sleep 5; dd if=/dev/zero of={path} bs=1M count=3; sleep 600"
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (writing(FILL.format(path="/v/x"), {"sizeLimit": "2Mi"}), 'Usage of EmptyDir volume "v" exceeds the limit "2Mi". '),
+        (
+            writing(FILL.format(path="/v/x"), **{"ephemeral-storage": "2Mi"}),
+            "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. ",
+        ),
+        (
+            writing(FILL.format(path="/tmp/x"), **{"ephemeral-storage": "2Mi"}),
+            "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. ",
+        ),
+        (writing(FILL.format(path="/v/x"), {"sizeLimit": "4Mi"}), ""),
+        (writing(FILL.format(path="/v/x"), {"medium": "Memory", "sizeLimit": "2Mi"}), ""),
+    ],
+)  # fmt: skip
+async def test_a_pod_that_writes_more_than_its_limit_is_evicted(spec: Obj, message: str) -> None:
+    async with one_node() as (kernel, api, node):
+        api.bind("web", spec)
+        await kernel.run_until(100 * SECOND)
+        status = api.pod("web")["status"]
+        assert (status.get("message", ""), status.get("reason", "")) == (
+            message,
+            "Evicted" if message else "",
+        )
+
+
+async def test_a_full_volume_in_memory_is_full_for_programs_and_counts_as_memory() -> None:
+    async with one_node() as (kernel, api, node):
+        script = "dd if=/dev/zero of=/v/x bs=1M count=9 2>&1; sleep 600"
+        api.bind("web", writing(script, {"medium": "Memory"}, memory="4Mi"))
+        await kernel.run_until(30 * SECOND)
+        assert "No space left on device" in log_of(node)
+        (programs,) = node.machine.programs.values()
+        assert programs.use()[2] == 4 << 20
