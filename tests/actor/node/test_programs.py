@@ -565,7 +565,7 @@ FILL = "sleep 5; dd if=/dev/zero of={path} bs=1M count=3; sleep 600"
     ],
 )  # fmt: skip
 async def test_a_pod_that_writes_more_than_its_limit_is_evicted(spec: Obj, message: str) -> None:
-    async with one_node() as (kernel, api, node):
+    async with one_node() as (kernel, api, _):
         api.bind("web", spec)
         await kernel.run_until(100 * SECOND)
         status = api.pod("web")["status"]
