@@ -596,7 +596,13 @@ class Cluster:
     def pod_network(self) -> PodNetwork:
         """The network between the programs of pods."""
         return PodNetwork(
-            self.kernel, self.names, self.scheme, self.storage.store, self.nodes, self.options.nodes
+            self.kernel,
+            self.names,
+            self.scheme,
+            self.storage.store,
+            self.nodes,
+            self.options.nodes,
+            self.plan.programs,
         )
 
     @cached_property

@@ -20,6 +20,7 @@ from sim.app.process.garbage import no_collection
 from sim.check import Checker, Verdict, World
 from sim.check.availability import AvailablePods
 from sim.dataclass import dataclass
+from sim.errors import InputError
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, Comparison, Operation, Trace
 from sim.kernel.fast import FastPaths
@@ -211,6 +212,9 @@ async def run_plan(
     """
     seed = plan.seed if seed is None else seed
     expectations = expectations_of(plan, alone=outside is None and prepare is None)
+    for image, program in plan.cluster.programs.items() if outside is None else ():
+        problem = f"the program of {image} is a server outside, so that this run would not repeat"
+        raise InputError(problem, program.place, "run it by `orrery serve`, or take this line out")
     if audited and outside is None:
         refuse_webhook(plan.cluster.api_server)
     trace = Trace(trace_file, header_of(plan, seed))

@@ -34,6 +34,7 @@ from sim.scenario.check.expectation_windows import Windows
 from sim.scenario.manifests import soundness
 from sim.scenario.manifests.naming import translate
 from sim.scenario.plan.context import Existing, Known
+from sim.scenario.plan.forwards import forward_plans
 from sim.scenario.plan.machines import machine_parts
 from sim.scenario.plan.option_files import agent_flags, with_files
 from sim.scenario.plan.own_kinds import Planned, kind_remedy
@@ -347,6 +348,7 @@ class _Compiler:
             places=places,
             adoption=self._adoption(cluster.adopt_nodes, cluster.naming),
             storage=self._storage(cluster, nodes),
+            programs=forward_plans(self.document, ("spec", "cluster", "programs"), cluster.programs),
         )
 
     def _storage(self, cluster: sections.Cluster, nodes: Sequence[NodePlan]) -> tuple[StoragePlan, ...]:

@@ -7,8 +7,10 @@ Holds: nothing is read, and the network's code is not imported, before a program
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from ipaddress import ip_address, ip_network
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from actors.node.heartbeat.node_status import host_addresses
@@ -18,17 +20,21 @@ from actors.storage import MemoryStore
 from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
 from sim.ident import Names
-from sim.kernel import Kernel
+from sim.kernel import Kernel, OutsideAnswer, OutsideRequest
 from sim.options.node.agent import NodeAgentOptions
+from sim.scenario.plan.plan import ForwardPlan
 
 if TYPE_CHECKING:
     from actors.node.programs.network.fabric import Fabric, Wakes
+    from actors.node.programs.network.forwarded import Ask
+    from actors.node.programs.network.http import Request, Response
 
 
 class PodNetwork:
     """The network between the pods of a cluster, seen from its objects and machines.
 
     nodes, agents: the nodes and the options of their agents
+    forwards: image -> the real server behind its containers
     """
 
     def __init__(
@@ -39,10 +45,11 @@ class PodNetwork:
         store: MemoryStore,
         nodes: Mapping[str, Node],
         agents: Mapping[str, NodeAgentOptions],
+        forwards: Mapping[str, ForwardPlan] = MappingProxyType({}),
     ) -> None:
         self.names = names
         self._kernel, self._scheme, self._store = kernel, scheme, store
-        self._nodes, self._agents = nodes, agents
+        self._nodes, self._agents, self._forwards = nodes, agents, forwards
         self._fabric: Fabric | None = None
         self._homes: dict[str, str] = {}
 
@@ -135,6 +142,45 @@ class PodNetwork:
     def serves_names(self, host: str) -> bool:
         """See `Cluster`."""
         return any(host in options.cluster_dns for options in self._agents.values())
+
+    def forward(self, host: str) -> Ask | None:
+        """See `Cluster`: while the cluster is served, a running container of a pod may be real."""
+        if not self._forwards or not self._kernel.outside.is_open:
+            return None
+        node = self._nodes.get(self.node_of(host))
+        pod = None if node is None else self._pod(node, host)
+        if node is None or pod is None or node.machine.agent is None:
+            return None
+        worker = node.machine.agent.workers.get(pod.uid)
+        for spec in worker.pod["spec"]["containers"] if worker is not None else ():
+            found = self._forwards.get(spec.get("image") or "")
+            container = pod.newest(spec["name"])
+            if found is not None and container is not None and container.running(self._kernel.now_us):
+                return partial(self._ask_outside, found.address)
+        return None
+
+    def _ask_outside(
+        self, address: str, request: Request, respond: Callable[[Response | None], None]
+    ) -> None:
+        from actors.node.programs.network.forwarded import passed
+        from actors.node.programs.network.http import Response
+
+        host, _, port = address.rpartition(":")
+        named = next((value for name, value in request.headers if name.lower() == "host"), address)
+        headers = tuple(pair for pair in passed(request.headers) if pair[0].lower() != "host")
+        sent = OutsideRequest(
+            request.method,
+            f"http://{named}{request.target}",
+            headers,
+            request.body,
+            (host.strip("[]"), int(port)),
+        )
+
+        def arrived(answer: OutsideAnswer) -> None:
+            given = None if answer.failure else Response(answer.code, answer.body, answer.headers)
+            respond(given)
+
+        self._kernel.outside.call(sent, arrived)
 
     def wake(self, host: str, port: int) -> Wakes:
         """See `Cluster`."""

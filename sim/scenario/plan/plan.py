@@ -73,6 +73,14 @@ class AdoptionPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class ForwardPlan:
+    """A real server behind the containers of an image.  address: host and port; place: in the file"""
+
+    address: str
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterPlan:
     """The cluster of a scenario.
 
@@ -84,6 +92,7 @@ class ClusterPlan:
         scheduler chooses those of other pods
     adoption: the machines of Node objects that come through the API; None: such objects have none
     storage: the storage drivers, and the classes of their disks
+    programs: the real servers behind containers, by image
     """
 
     naming: str = "orch"
@@ -98,6 +107,7 @@ class ClusterPlan:
     places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     adoption: AdoptionPlan | None = None
     storage: tuple[StoragePlan, ...] = ()
+    programs: Mapping[str, ForwardPlan] = field(default_factory=dict)
 
 
 # --- steps ----------------------------------------------------------------------------------------

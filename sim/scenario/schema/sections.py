@@ -185,6 +185,16 @@ class Daemon(Strict):
     flags: Flags = {}
 
 
+class Program(Strict):
+    """The program of an image."""
+
+    forward: str
+    """HOST:PORT of a server on this machine, which gets the requests over HTTP to such containers.
+
+    Only while the cluster is served.
+    """
+
+
 class Cluster(Strict):
     """The simulated cluster."""
 
@@ -215,6 +225,8 @@ class Cluster(Strict):
     One node for each pod, in a StatefulSet by ordinal; further pods go where the scheduler chooses.
     Needs `established: true`.
     """
+    programs: dict[str, Program] = {}
+    """Programs of images that are real: `my-image:1: {forward: "127.0.0.1:9000"}`."""
 
 
 # --- expectations ---------------------------------------------------------------------------------

@@ -19,9 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from actors.node.programs.network.dns import Zone
+from actors.node.programs.network.forwarded import Ask, ForwardedEnd
 from actors.node.programs.network.services import Endpoint, Route, route
 from actors.node.programs.network.sockets import (
     Address,
@@ -113,6 +115,10 @@ class Cluster(Protocol):
         """True if the cluster's DNS answers at an address."""
         ...
 
+    def forward(self, host: str) -> Ask | None:
+        """What passes requests to the pod with an address to a real server; None without one."""
+        ...
+
     def wake(self, host: str, port: int) -> Wakes:
         """What answers where no process listens; a server that starts has its first turn before."""
         ...
@@ -170,12 +176,14 @@ class Fabric:
 
     def wake(self, attempt: Attempt, network: Network, host: str, port: int) -> bool:
         """Start the server that listens in a pod if it has not been needed so far, then connect."""
-        woken = self._cluster.wake(network.host, port)
+        ask = self._cluster.forward(network.host)
+        woken = Wakes.ANSWERS if ask is not None else self._cluster.wake(network.host, port)
         if woken is Wakes.NOTHING:
             return False
         if woken is Wakes.ANSWERS:
+            kind = StandIn if ask is None else partial(ForwardedEnd, ask=ask)
             client, server = Address(network.host, network.free_port()), Address(host, port)
-            attempt.made(joined(None, "", "", client, server, server, client, StandIn)[0])
+            attempt.made(joined(None, "", "", client, server, server, client, kind)[0])
             return True
         self._later(0, lambda: network.join(attempt, host, port))
         return True
@@ -266,7 +274,10 @@ class Fabric:
             self._again(attempt, source, target, goal, masked, retry)
             return
         listener = self._listener(goal)
-        woken = Wakes.NOTHING if listener is not None else self._cluster.wake(goal.host, goal.port)
+        ask = None if listener is not None else self._cluster.forward(goal.host)
+        woken = Wakes.ANSWERS if ask is not None else Wakes.NOTHING
+        if listener is None and ask is None:
+            woken = self._cluster.wake(goal.host, goal.port)
         if woken is Wakes.STARTS:
             self._later(0, lambda: self._arrive(attempt, source, target, goal, masked, retry))
             return
@@ -275,7 +286,9 @@ class Fabric:
             return
         client = Address(source.host, source.free_port())
         seen = self._seen(source, client, masked)
-        kind = Connection if listener is not None else StandIn
+        kind: Callable[..., Connection] = Connection if listener is not None else StandIn
+        if ask is not None:
+            kind = partial(ForwardedEnd, ask=ask)
         at_once = source.origin is Origin.AT_ONCE
         pair = joined(self._kernel, source.node, node, client, target, goal, seen, kind, at_once=at_once)
         if listener is not None and not listener.offer(pair[1]):
@@ -372,7 +385,7 @@ def joined(
     target: Address,
     goal: Address,
     seen: Address,
-    kind: type[Connection] = Connection,
+    kind: Callable[..., Connection] = Connection,
     *,
     at_once: bool = False,
 ) -> tuple[Connection, Connection]:

@@ -13,6 +13,7 @@ from actors.node.programs.ends import Output
 from actors.node.programs.files.layout import image_layer
 from actors.node.programs.files.tree import Tree
 from actors.node.programs.network.fabric import Fabric, Network, Wakes
+from actors.node.programs.network.forwarded import Ask
 from actors.node.programs.process import Identity, Process
 from actors.node.programs.surroundings import Surroundings
 from actors.node.programs.table import Table
@@ -49,7 +50,7 @@ def slice_of(*endpoints: Obj, port: int = 8080, name: str = "http", protocol: st
 class Town:
     """The cluster that the fabric reads.  homes: address -> node; slices: by the Service's name
 
-    silent: addresses of programs that are not simulated
+    silent: addresses of programs that are not simulated; real: of those that are forwarded
     """
 
     names = NAMES["kubernetes"]
@@ -61,6 +62,7 @@ class Town:
         self.down: set[str] = set()
         self.woken: list[tuple[str, int]] = []
         self.silent: set[str] = set()
+        self.real: dict[str, Ask] = {}
 
     def services(self) -> Sequence[Obj]:
         return self.all
@@ -98,6 +100,9 @@ class Town:
 
     def serves_names(self, host: str) -> bool:
         return host == "10.96.0.10"
+
+    def forward(self, host: str) -> Ask | None:
+        return self.real.get(host)
 
     def wake(self, host: str, port: int) -> Wakes:
         self.woken.append((host, port))
