@@ -207,7 +207,7 @@ class MetricsServer:
         """The machine of a node with an agent that answers requests."""
         found = self._nodes.get(node)
         agent = None if found is None else found.machine.agent
-        return None if found is None or agent is None or not agent.options.enable_server else found.machine
+        return None if found is None or agent is None or not agent.options.listens else found.machine
 
     def _figures(self, node: str) -> Figures | None:
         """The readings of a node's agent, if it answers requests."""

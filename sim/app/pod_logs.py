@@ -131,7 +131,7 @@ class AgentCalls:
 def agent_listens(nodes: Mapping[str, Node], agents: Mapping[str, NodeAgentOptions], name: str) -> bool:
     """True if the agent of a node runs and serves its port, for which it may need a certificate."""
     node = nodes.get(name)
-    if node is None or node.machine.agent is None or not agents[name].enable_server:
+    if node is None or node.machine.agent is None or not agents[name].listens:
         return False
     return not agents[name].rotate_server_certificates or node.machine.certificates.serving is not None
 

@@ -20,6 +20,7 @@ from trio_websocket import (
 )
 
 from actors.node.server import sessions
+from sim.api.types import UserInfo
 from sim.app.agent_requests import AgentDoors
 from sim.app.cluster import Cluster
 from sim.app.plain_plan import plain_nodes
@@ -96,7 +97,7 @@ async def exposed(**flags: Any) -> AsyncIterator[tuple[Cluster, dict[str, str]]]
     plan = ClusterPlan(naming="kubernetes", nodes=(replace(plain_nodes(1)[0], flags=flags),))
     async with Cluster(plan) as cluster:
         urls: dict[str, dict[str, str]] = {}
-        async with served(cluster, agents=urls):
+        async with served(cluster, agents=urls, tokens={"known": UserInfo("adam", ("h",))}):
             await cluster.run_until("5s")
             cluster.nodes["node-0"].machine.interpreter = PROGRAMS
             pod = {
@@ -193,6 +194,9 @@ async def test_certificates_and_tokens_of_clients_are_users() -> None:
             assert (nobody.status_code, nobody.text) == (401, "Unauthorized")
             unknown = await main.get("/pods", headers={"Authorization": "Bearer x"})
             assert unknown.status_code == 401
+            known = await main.get("/stats/summary", headers={"Authorization": "Bearer known"})
+            about = "(user=adam, verb=get, resource=nodes, subresource=stats)"
+            assert (known.status_code, known.text) == (403, f"Forbidden {about}")
         async with client(urls["main"], verify=with_certificate(pair)) as main:
             found = await main.get("/pods")
             about = "(user=eve, verb=get, resource=nodes, subresource=proxy)"

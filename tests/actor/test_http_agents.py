@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 import trio
+import trio.testing
 
 from actors.node.programs.process import Process
 from actors.node.programs.waits import Main, Wait
@@ -18,6 +19,7 @@ from actors.node.runtime.interpreter import Interpreter
 from actors.node.server import server as agent_server
 from sim.app.cluster import Cluster
 from sim.app.plain_plan import plain_nodes
+from sim.kernel.network import Rule
 from sim.scenario.plan.plan import ClusterPlan
 from sim.units import SECOND
 from tests.actor.test_http import PODS, opened, served
@@ -119,6 +121,32 @@ async def test_no_stream_of_a_proxy_outlives_its_pod() -> None:
             last = (await messages(socket))[-1]
             assert isinstance(last, bytes)
             assert b"exit code 137" in last
+
+
+async def test_a_cut_link_or_a_hung_agent_holds_up_a_request_for_a_time() -> None:
+    async with running() as (cluster, client), trio.open_nursery() as nursery:
+        found: list[httpx.Response] = []
+
+        async def read(path: str) -> None:
+            found.append(await client.get(path, timeout=60))
+
+        node = cluster.nodes["node-0"]
+        node.hang()
+        nursery.start_soon(read, f"{PROXY}/healthz")
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        await cluster.run_until("35s")
+        assert not found
+        node.resume()
+        await cluster.run_until("36s")
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert [one.text for one in found] == ["ok"]
+        cluster.kernel.network.impose(Rule("cut", frozenset({"node-0"}), None, cut=True))
+        nursery.start_soon(read, f"{PROXY}/healthz")
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        await cluster.run_until("70s")
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert found[1].status_code == 503
+        assert "i/o timeout" in found[1].text
 
 
 @pytest.mark.parametrize("ca", ["", "/etc/ca.crt"])

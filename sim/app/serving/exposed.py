@@ -82,7 +82,7 @@ async def expose_agents(
 def _listeners_of(options: NodeAgentOptions) -> Sequence[tuple[Port, str]]:
     """The servers that an agent has, each with the address to listen at."""
     found = []
-    if options.enable_server and not options.runonce:
+    if options.listens:
         found.append((Port.MAIN, _near(options.address)))
         if options.read_only_port:
             found.append((Port.READ_ONLY, _near(options.address)))

@@ -48,7 +48,7 @@ from sim.options.node.addresses import node_can_have, node_ips
 from sim.options.node.logs import AgentLogFlags
 from sim.options.node.machine import MachineFlags
 from sim.options.node.resources import ResourceFlags
-from sim.options.node.servers import AgentServerOptions
+from sim.options.node.servers import WEBHOOK, AgentServerOptions
 from sim.options.node.taken import TakenFlags
 from sim.units import SECOND, quantity_nano, quantity_value
 
@@ -362,7 +362,15 @@ class NodeAgentOptions(AgentLogFlags, AgentServerOptions, MachineFlags, Resource
         self.check_logs(self.feature_gates)
         self.check_taken()
 
+    @property
+    def listens(self) -> bool:
+        """True if the server is there: an agent that runs once has none."""
+        return self.enable_server and not self.runonce
+
     def _check_client(self) -> None:
+        if self.standalone and (self.token_webhook or self.authorization_mode == WEBHOOK):
+            which = "authentication" if self.token_webhook else "authorization"
+            raise ValueError(f"no client provided, cannot use webhook {which}")
         try:
             _ = self.server
             if self.bootstrap_config:

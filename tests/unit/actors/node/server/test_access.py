@@ -12,6 +12,7 @@ from actors.node.server import access
 from actors.node.server.access import Access, attributes_of
 from actors.node.server.exchange import AgentRequest, AgentResponse
 from sim.api.types import Obj, Reply, UserInfo
+from sim.errors import InputError
 from sim.ident import NAMES
 from sim.options.node.agent import parse_node_agent
 from sim.units import MINUTE, SECOND
@@ -191,3 +192,12 @@ def test_remembered_reviews_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(agent.reviews) == 3
     check(token="a")
     assert len(agent.reviews) == 4
+
+
+def test_a_standalone_agent_cannot_review() -> None:
+    for given, which in (
+        ({"authorization-mode": "Webhook"}, "authorization"),
+        ({"authentication-token-webhook": "true"}, "authentication"),
+    ):
+        with pytest.raises(InputError, match=f"no client provided, cannot use webhook {which}"):
+            parse_node_agent({"kubeconfig": "", **given}, names=NAMES["kubernetes"])
