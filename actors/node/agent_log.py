@@ -46,7 +46,7 @@ class Ref(NamedTuple):
 
 
 class AgentLog:
-    """The log of one incarnation of an agent."""
+    """The log of one incarnation of an agent.  verbosity: up to which level it has messages"""
 
     __slots__ = (
         "_began_us",
@@ -58,6 +58,7 @@ class AgentLog:
         "_pid",
         "_program",
         "_sizes",
+        "verbosity",
     )
 
     def __init__(
@@ -65,6 +66,7 @@ class AgentLog:
     ) -> None:
         self._ctx, self._options, self._output = ctx, options, output
         self._program, self._host, self._pid = program, host, pid
+        self.verbosity = options.verbosity
         self._began_us = ctx.kernel.now_us
         self._buffers: dict[str, list[str]] = {}
         self._sizes: dict[str, int] = {}
@@ -86,7 +88,7 @@ class AgentLog:
             for pattern, level in options.vmodule:
                 if fnmatchcase(file, pattern):
                     return level
-        return options.verbosity
+        return self.verbosity
 
     def _write(self, severity: int, where: str, text: str, fields: dict[str, Any], level: int) -> None:
         options = self._options

@@ -201,7 +201,7 @@ class AgentServer:
         if parts[0] == "flags":
             if not self._options.enable_debug_flags_handler:
                 return error(405, "flags endpoint is disabled.")
-            return debug.set_level(request)
+            return debug.set_level(request, self._agent.log)
         if not self._options.enable_profiling_handler:
             return error(405, "profiling endpoint is disabled.")
         return _read(request) or debug.profile("/".join(parts[1:]), self._agent.names.node_agent)

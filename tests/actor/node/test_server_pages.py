@@ -227,3 +227,21 @@ async def test_configz_shows_the_options_by_the_fields_of_the_file() -> None:
         shown = json.loads(ask(node, "/configz").body)["kubeletconfig"]
         assert (shown["maxPods"], shown["syncFrequency"]) == (7, "1m30s")
         assert shown["authentication"]["anonymous"]["enabled"] is True
+
+
+async def test_the_level_of_the_log_is_set_by_a_put() -> None:
+    said: list[str] = []
+    async with one_node(SPEC) as (kernel, _, node):
+        node.machine.log = lambda stream, line: said.append(line or "")
+        node.crash_agent()
+        node.start_agent()
+        await kernel.run_until(30 * SECOND)
+        log = node.machine.agent.log
+        log.info(4, "kubelet/x.go:1", "quiet")
+        assert not any("quiet" in line for line in said)
+        ask(node, "/debug/flags/v", "PUT", body=b"4")
+        log.info(4, "kubelet/x.go:1", "loud")
+        assert any("loud" in line for line in said)
+        wrong = ask(node, "/debug/flags/v", "PUT", body=b"x")
+        text = 'failed set klog.logging.verbosity x: strconv.ParseInt: parsing "x": invalid syntax\n'
+        assert (wrong.code, wrong.body.decode()) == (400, text)

@@ -4,11 +4,12 @@ Mirrors  kubernetes v1.25 pkg/kubelet/server/server.go: InstallProfilingHandler,
          InstallDebugFlagsHandler; apiserver pkg/server/routes/flags.go; component-base
          logs/api/v1 (GlogSetter).
 Differs  a simulated agent has no processor time, heap or threads of its own, so that of the
-         profiles only the command line can be read; the level changes nothing, as it writes no log.
+         profiles only the command line can be read.
 """
 
 from __future__ import annotations
 
+from actors.node.agent_log import AgentLog
 from actors.node.server.exchange import AgentRequest, AgentResponse, error
 from sim.units import parse_whole
 
@@ -36,12 +37,15 @@ def profile(name: str, agent_name: str) -> AgentResponse:
     return AgentResponse(200, agent_name.encode()) if name == "cmdline" else error(404, NO_PROFILE)
 
 
-def set_level(request: AgentRequest) -> AgentResponse:
-    """PUT /debug/flags/v."""
+def set_level(request: AgentRequest, log: AgentLog | None) -> AgentResponse:
+    """PUT /debug/flags/v.  log: that of the agent, if it is kept"""
     if request.method != "PUT":
         return error(406, "unsupported http method")
     given = request.body.decode("utf-8", "replace")
-    if parse_whole(given, 32) is None:
+    level = parse_whole(given, 32)
+    if level is None:
         problem = f'strconv.ParseInt: parsing "{given}": invalid syntax'
         return error(400, f"failed set klog.logging.verbosity {given}: {problem}")
+    if log is not None:
+        log.verbosity = level
     return error(200, f"successfully set klog.logging.verbosity to {given}")
