@@ -52,7 +52,6 @@ NOT_STARTED = (
 )
 START_ERROR_CODE = 128
 NOTES_MAX = 100  # of one container: a script could make up commands without end
-QUOTA_US_MIN = 1000  # helpers_linux.go: MinQuotaPeriod
 
 
 def programs_of(worker: PodWorker) -> PodPrograms:
@@ -210,7 +209,7 @@ def _launch(
             0 if limits.get("memory") and not options.swaps(options.feature_gates) else None
         ),
         memory_limit_bytes=quantity_value(str(limits.get("memory", "0"))),
-        cpu_quota_us=cpu_quota_us(quantity_milli(str(limits.get("cpu", "0"))), options),
+        cpu_quota_us=options.quota_us(quantity_milli(str(limits.get("cpu", "0")))),
         cpu_period_us=options.cpu_cfs_quota_period_us,
         usable=views,
         sysctls={
@@ -270,16 +269,6 @@ def wake(worker: PodWorker, port: int) -> Wakes:
         if declares(spec, port) and container.healthy(agent.now_us):
             answer = Wakes.ANSWERS
     return answer
-
-
-def cpu_quota_us(milli: int, options: NodeAgentOptions) -> int:
-    """The time in each period that a limit of cpu allows; 0: no limit.
-
-    Mirrors  pkg/kubelet/cm/helpers_linux.go: MilliCPUToQuota (v1.25).
-    """
-    if not milli or not options.cpu_cfs_quota:
-        return 0
-    return max(milli * options.cpu_cfs_quota_period_us // 1000, QUOTA_US_MIN)
 
 
 def kernel_values(machine: Mapping[str, str], options: NodeAgentOptions) -> Mapping[str, str]:

@@ -48,7 +48,7 @@ def agent_paths(options: NodeAgentOptions) -> Mapping[str, str]:
     """What the agent, its runtime and the control groups of pods add to a machine."""
     root, driver = options.root_dir.rstrip("/"), options.cgroup_driver
     folders = [f"{root}/{name}" for name in ("device-plugins", "plugins", "plugins_registry", "pods")]
-    folders.append(options.volume_plugin_dir.rstrip("/"))
+    folders += [one.rstrip("/") for one in (options.volume_plugin_dir, options.cert_dir) if one]
     if options.cgroups_per_qos:
         above = "".join(
             f"/{part}.slice" if driver == SYSTEMD else f"/{part}"
@@ -57,8 +57,9 @@ def agent_paths(options: NodeAgentOptions) -> Mapping[str, str]:
         )
         folders.append(f"/sys/fs/cgroup{above}/kubepods{'.slice' if driver == SYSTEMD else ''}")
     files = {options.lock_file: FILE} if options.lock_file else {}
-    socket = options.container_runtime_endpoint.removeprefix("unix://")
-    return {**dict.fromkeys(folders, DIRECTORY), **files, **({socket: SOCKET} if socket else {})}
+    endpoints = options.container_runtime_endpoint, options.image_service_endpoint
+    sockets = [one.removeprefix("unix://") for one in endpoints if one]
+    return {**dict.fromkeys(folders, DIRECTORY), **files, **dict.fromkeys(sockets, SOCKET)}
 
 
 def kind_of(path: str, made: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.dataclass import dataclass
-from sim.options.base import boolean, document, one_of, option, string
+from sim.options.base import at_least, boolean, document, long_integer, one_of, option, string
 from sim.options.features.gates import enabled
 
 # util/sysctl/sysctl.go: the expected values of setupKernelTunables
@@ -69,6 +69,9 @@ class MachineFlags:
     container_runtime_endpoint: str = option(
         "container-runtime-endpoint", string, "unix:///run/containerd/containerd.sock"
     )
+    image_service_endpoint: str = option("image-service-endpoint", string, "")
+    max_open_files: int = option("max-open-files", long_integer, 1_000_000, check=at_least(0))
+    cert_dir: str = option("cert-dir", string, "/var/lib/{short}let/pki")
     cgroup_driver: str = option("cgroup-driver", string, "cgroupfs", check=one_of("cgroupfs", "systemd"))
     cgroup_root: str = option("cgroup-root", string, "")
     agent_cgroups: str = option("{short}let-cgroups", string, "")

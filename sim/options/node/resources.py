@@ -83,6 +83,7 @@ def _topology_scope(value: str) -> str | None:
     return None if value in ("container", "pod") else f'"{value}" must be one of: "container", or "pod"'
 
 
+QUOTA_US_MIN = 1000  # helpers_linux.go: MinQuotaPeriod
 _RESERVED_FORM = "the reserved memory in the form numaNodeID:type=quantity[,type=quantity...]"
 _NODE = pattern(r"[0-9]{1,4}")
 
@@ -180,6 +181,15 @@ class ResourceFlags:
             raise ValueError(
                 "cpu-manager-policy-options require feature gates CPUManager, CPUManagerPolicyOptions enabled"
             )
+
+    def quota_us(self, milli: int) -> int:
+        """The time in each period that a limit of cpu allows; 0: no limit.
+
+        Mirrors  pkg/kubelet/cm/helpers_linux.go: MilliCPUToQuota (v1.25).
+        """
+        if not milli or not self.cpu_cfs_quota:
+            return 0
+        return max(milli * self.cpu_cfs_quota_period_us // 1000, QUOTA_US_MIN)
 
     @property
     def enforces_pods(self) -> bool:

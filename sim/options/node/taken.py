@@ -10,7 +10,7 @@ Differs  upstream writes rules of packets and limits of its process; nothing of 
 from __future__ import annotations
 
 from sim.dataclass import dataclass
-from sim.options.base import Check, at_least, boolean, integer, long_integer, option, string, within
+from sim.options.base import Check, boolean, integer, option, string, within
 
 REMOTE = "remote"
 HAIRPIN_MODES = ("none", "hairpin-veth", "promiscuous-bridge")
@@ -39,12 +39,10 @@ class TakenFlags:
     """Options without an effect, which upstream's users give."""
 
     container_runtime: str = option("container-runtime", string, REMOTE, check=_runtime)
-    image_service_endpoint: str = option("image-service-endpoint", string, "")
     hairpin_mode: str = option("hairpin-mode", string, "promiscuous-bridge", check=_hairpin)
     make_iptables_util_chains: bool = option("make-iptables-util-chains", boolean, True)
     iptables_masquerade_bit: int = option("iptables-masquerade-bit", integer, 14, check=_BIT)
     iptables_drop_bit: int = option("iptables-drop-bit", integer, 15, check=_BIT)
-    max_open_files: int = option("max-open-files", long_integer, 1_000_000, check=at_least(0))
     oom_score_adj: int = option("oom-score-adj", integer, -999, check=_OOM)
     contention_profiling: bool = option("contention-profiling", boolean, False)
     api_content_type: str = option("{short}-api-content-type", string, "")

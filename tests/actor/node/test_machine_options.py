@@ -12,6 +12,7 @@ import pytest
 from actors.node.node import Node
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from actors.node.server.logs import read_log
+from sim.api.go.printing import go_float
 from sim.api.types import Obj
 from sim.app.options import check_options
 from sim.app.plain_plan import plain_nodes
@@ -89,6 +90,11 @@ async def test_seccomp_default_filters_containers_without_a_profile(
         ({}, "/run/containerd/containerd.sock", "Socket", True),
         ({"container_runtime_endpoint": "unix:///run/crio.sock"}, "/run/containerd/containerd.sock", "Socket", False),
         ({"container_runtime_endpoint": "unix:///run/crio.sock"}, "/run/crio.sock", "Socket", True),
+        ({}, "/run/images.sock", "Socket", False),
+        ({"image_service_endpoint": "unix:///run/images.sock"}, "/run/images.sock", "Socket", True),
+        ({}, "/var/lib/kubelet/pki", "Directory", True),
+        ({"cert_dir": "/etc/pki-own"}, "/var/lib/kubelet/pki", "Directory", False),
+        ({"cert_dir": "/etc/pki-own"}, "/etc/pki-own", "Directory", True),
         ({}, "/sys/fs/cgroup/kubepods", "Directory", True),
         ({"cgroup_driver": "systemd"}, "/sys/fs/cgroup/kubepods", "Directory", False),
         ({"cgroup_driver": "systemd"}, "/sys/fs/cgroup/kubepods.slice", "Directory", True),
@@ -179,6 +185,18 @@ async def test_unlimited_swap_lets_containers_exceed_their_memory(
         state = api.pod("big")["status"]["containerStatuses"][0]["state"]
         assert state.get("terminated", {}).get("reason", "") == reason
         assert log(node) == [limit]
+
+
+@pytest.mark.parametrize("files", [1_000_000, 5000])
+async def test_open_files_are_in_the_agents_metrics(files: int) -> None:
+    from actors.node.server.pages.figures import Figures
+    from actors.node.server.pages.metrics import main_metrics
+
+    async with one_node(None, options(max_open_files=files)) as (_, __, node):
+        agent = node.machine.agent
+        assert (
+            f"process_max_fds {go_float(files)}" in main_metrics(agent, Figures(agent), {}, {}).body.decode()
+        )
 
 
 PROVIDERS = {

@@ -23,11 +23,10 @@ from actors.node.runtime.forecast import capacity
 from actors.node.server.exchange import AgentResponse
 from actors.node.server.pages.figures import ContainerFigures, Figures, PodFigures, spec_of
 from sim.api.go.printing import go_float
-from sim.units import MS, SECOND, quantity_milli
+from sim.units import SECOND, quantity_milli
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 Labels = tuple[str, ...]
-PERIOD_US = 100 * MS  # of the CPU quota
 
 
 class Row(NamedTuple):
@@ -107,6 +106,7 @@ def main_metrics(
         Row("kubelet_started_containers_total", agent.machine.starts[0], ("pod_sandbox",)),
         Row("kubelet_started_containers_total", agent.machine.starts[1], ("container",)),
         _start_time(agent),
+        Row("process_max_fds", agent.options.max_open_files),
         *(Row("kubelet_http_requests_total", count, labels) for labels, count in requests.items()),
         *(Row("kubelet_http_inflight_requests", count, labels) for labels, count in open_.items()),
         *_volume_rows(figures),
@@ -257,9 +257,9 @@ def _limits(agent: NodeAgent, labels: Labels, pod: PodFigures, one: ContainerFig
     limit = quantity_milli((given.get("limits") or {}).get("cpu") or 0)
     wanted = quantity_milli((given.get("requests") or {}).get("cpu") or 0) or limit
     yield Row("container_spec_cpu_shares", max(2, wanted * 1024 // 1000), labels, at_us)
-    yield Row("container_spec_cpu_period", PERIOD_US, labels, at_us)
-    if limit:
-        yield Row("container_spec_cpu_quota", limit * PERIOD_US // 1000, labels, at_us)
+    yield Row("container_spec_cpu_period", agent.options.cpu_cfs_quota_period_us, labels, at_us)
+    if quota_us := agent.options.quota_us(limit):
+        yield Row("container_spec_cpu_quota", quota_us, labels, at_us)
     yield Row("container_spec_memory_limit_bytes", one.memory_limit, labels, at_us)
 
 
