@@ -77,7 +77,7 @@ class CertificateManager:
     def start(self, then: Callable[[], None]) -> None:
         """Begin, and call `then` when the agent may run."""
         held = self._machine.certificates
-        lacks = held.client is None or not held.client.valid(self._ctx.wall_us())
+        lacks = held.client is None or self._has_ended()
         rotates = self._options.rotate_certificates
 
         if lacks and self._options.bootstrap_config and not rotates:
@@ -85,13 +85,29 @@ class CertificateManager:
         else:
             self._run(then)
 
+    def _watch_end(self) -> None:
+        """Leave the fast paths, on which no one looks at the certificate, when it ends."""
+        held = self._machine.certificates.client
+        if held is not None:
+            self._ctx.call_at_us(held.end_us + 1 - self._ctx.kernel.epoch_us, self._ended, held)
+
+    def _ended(self, held: Credential) -> None:
+        if self._machine.certificates.client is held:
+            self._ctx.kernel.standing.moved()
+
     def _run(self, then: Callable[[], None]) -> None:
         then()
+        if self._machine.certificates.client is not None and not self._has_ended():
+            self._watch_end()
         if self._options.rotate_certificates:
             self._plan(serving=False)
             self._ctx.call_later_us(CHECK_US, self._check)
         if self._options.rotate_server_certificates:
             self._plan(serving=True)
+
+    def _has_ended(self) -> bool:
+        held = self._machine.certificates.client
+        return held is not None and not held.valid(self._ctx.wall_us())
 
     def _client(self, *, bootstrap: bool) -> Client:
         clients = self._clients[bootstrap]
@@ -181,6 +197,7 @@ class CertificateManager:
             held.serving = found
         else:
             held.client = found
+            self._watch_end()
 
     def later(self, fn: Callable[[Any], None]) -> None:
         """Look at a request again."""

@@ -161,7 +161,8 @@ class ControlPlane:
             identities += agent_identities(cluster, options, machine)
         elif not options.server:
             return self._node_clients, None
-        doors: list[Doors | None] = [Doors(cluster.api_servers, each) for each in identities]
+        own = cluster.names.node_user(machine.spec.name)
+        doors: list[Doors | None] = [Doors(cluster.api_servers, each, own) for each in identities]
         clients = []
         for each in doors or [None]:
             connect = partial(cluster.connect, doors=each)

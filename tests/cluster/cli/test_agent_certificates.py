@@ -101,6 +101,7 @@ async def test_agent_registers_when_its_first_certificate_is_there() -> None:
         assert ready(cluster) == "True"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rotates", "state"), [(False, "Unknown"), (True, "True")])
 async def test_node_is_lost_when_its_certificate_ends_unless_it_is_replaced(
     rotates: bool, state: str
@@ -113,6 +114,7 @@ async def test_node_is_lost_when_its_certificate_ends_unless_it_is_replaced(
         assert ready(cluster) == state
 
 
+@pytest.mark.slow
 async def test_certificate_is_replaced_between_seven_and_nine_tenths_of_its_time() -> None:
     async with Cluster(plan({**BOOTSTRAP, "rotate-certificates": True}, "1h")) as cluster:
         cluster.apply(*bindings(cluster), token(cluster))
@@ -177,4 +179,16 @@ async def test_runs_with_certificates_repeat() -> None:
             held = cluster.nodes["node-0"].machine.certificates.client
             assert held is not None
             found.append(held.pem)
+    assert found[0] == found[1]
+
+
+@pytest.mark.slow
+async def test_end_of_a_certificate_is_the_same_with_and_without_fast_paths() -> None:
+    found = []
+    for fast in (True, False):
+        async with Cluster(plan(BOOTSTRAP, "10m"), fast=fast) as cluster:
+            cluster.apply(*bindings(cluster), token(cluster))
+            await cluster.run_for("12m")
+            assert ready(cluster) == "Unknown"
+            found.append(cluster.kernel.trace.sha256())
     assert found[0] == found[1]

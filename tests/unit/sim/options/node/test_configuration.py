@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from sim.app.options import idle_options, node_agent_options
 from sim.errors import InputError
@@ -27,6 +28,55 @@ spec:
   duration: 1m
   cluster:
     nodes: [{count: 1, flags: {config: agent.yaml, FLAGS}}]
+"""
+
+
+# What kubeadm v1.25 writes to a node.
+KUBEADM = """
+apiVersion: kubelet.config.k8s.io/v1beta1
+authentication:
+  anonymous:
+    enabled: false
+  webhook:
+    cacheTTL: 0s
+    enabled: true
+  x509:
+    clientCAFile: /etc/kubernetes/pki/ca.crt
+authorization:
+  mode: Webhook
+  webhook:
+    cacheAuthorizedTTL: 0s
+    cacheUnauthorizedTTL: 0s
+cgroupDriver: systemd
+clusterDNS:
+- 10.96.0.10
+clusterDomain: cluster.local
+cpuManagerReconcilePeriod: 0s
+evictionPressureTransitionPeriod: 0s
+fileCheckFrequency: 0s
+healthzBindAddress: 127.0.0.1
+healthzPort: 10248
+httpCheckFrequency: 0s
+imageMinimumGCAge: 0s
+kind: KubeletConfiguration
+logging:
+  flushFrequency: 0
+  options:
+    json:
+      infoBufferSize: "0"
+  verbosity: 0
+memorySwap: {}
+nodeStatusReportFrequency: 0s
+nodeStatusUpdateFrequency: 0s
+resolvConf: /run/systemd/resolve/resolv.conf
+rotateCertificates: true
+runtimeRequestTimeout: 0s
+shutdownGracePeriod: 0s
+shutdownGracePeriodCriticalPods: 0s
+staticPodPath: /etc/kubernetes/manifests
+streamingConnectionIdleTimeout: 0s
+syncFrequency: 0s
+volumeStatsAggPeriod: 0s
 """
 
 
@@ -146,3 +196,10 @@ def test_each_field_has_an_option_that_exists_or_is_refused() -> None:
     fields = [field.option for field in fields_of(HEAD, NAMED).values()]
     assert [option for option in fields if option not in known | refused] == []
     assert len({*fields}) == len(fields)
+
+
+def test_file_that_kubeadm_writes_is_read() -> None:
+    options = parsed(yaml.safe_load(KUBEADM), read_only_port=0)
+    assert (options.cluster_dns, options.rotate_certificates) == (("10.96.0.10",), True)
+    assert (options.anonymous_auth, options.authorization_mode) == (False, "Webhook")
+    assert options.sync_frequency_us == 60 * SECOND and options.json_info_buffer == 0
