@@ -465,7 +465,8 @@ class NodeAgent(AgentEvents):
     def pod_added(self, item: Item, pod: Obj) -> None:
         """Admit a pod that is new to this incarnation and start its worker."""
         meta, status = pod["metadata"], pod.get("status") or {}
-        uid = meta["uid"]
+        runtime = self.machine.pods.get(meta["uid"])
+        uid = meta["uid"] if runtime is None else runtime.uid  # one text for both
         if self.preemption.holds(uid, item):
             return
         self.log_pod("ADD", pod)

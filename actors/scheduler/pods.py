@@ -374,7 +374,8 @@ class PodInfo:
         self.key: str = intern(f"{meta['namespace']}/{meta['name']}")  # the informer's own
         self.node_name: str = node_name or obj["spec"].get("nodeName") or ""
         self.terminating = is_terminating(obj)
-        self.volumes = [volume for volume in obj["spec"].get("volumes") or () if _SOURCES & volume.keys()]
+        volumes = obj["spec"].get("volumes") or ()
+        self.volumes = tuple([volume for volume in volumes if _SOURCES & volume.keys()])
 
     @property
     def obj(self) -> Obj:

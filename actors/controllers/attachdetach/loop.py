@@ -131,8 +131,7 @@ class AttachDetach:
         self._passes.begin()
         self._world.compared_us = self._listed_us = self._ctx.now_us()
         self._populate_actual()
-        for pod in self._pods.list():
-            self._pod_changed(pod)
+        self._look_at_pods()
         run_workers(self._env, self._queue, self._sync_claim, CLAIM_WORKERS)
         while True:
             await self._passes.next()
@@ -155,6 +154,12 @@ class AttachDetach:
                 self._world.mark(pair, volume, confirmed=False)
 
     # --- events -----------------------------------------------------------------------------------
+
+    def _look_at_pods(self) -> None:
+        """Look at each pod with volumes; all unpacked together would double a large cluster."""
+        for key in sorted(key for key, volumes in self._pods.peek("spec", "volumes") if volumes):
+            if (pod := self._pods.get(key)) is not None:
+                self._pod_changed(pod)
 
     def _pod_changed(self, pod: Obj) -> None:
         node = pod["spec"].get("nodeName")
@@ -238,8 +243,7 @@ class AttachDetach:
                     self._passes.now()
         if self._ctx.now_us() - self._listed_us >= RELIST_US:
             self._listed_us = self._ctx.now_us()
-            for pod in self._pods.list():
-                self._pod_changed(pod)
+            self._look_at_pods()
         self._populate_later()
 
     # --- reconciling ------------------------------------------------------------------------------

@@ -219,10 +219,13 @@ class Informer:
 
     def list(self) -> Objects:
         """All objects, in the order of their keys."""
+        return [item.obj for item in self._in_order()]
+
+    def _in_order(self) -> Items:
         items = self._settled()
         if self._order is None:
             self._order = sorted(items)
-        return [items[key].obj for key in self._order]
+        return [items[key] for key in self._order]
 
     def add_index(self, name: str, fn: IndexFn, part: tuple[str, ...] = ()) -> None:
         """Add an index of the values of `fn`, which reads only `part`; by convention a second index
@@ -266,7 +269,7 @@ class Informer:
             timestamps (`store.HeartbeatItem`); default `update`; `unmoved` ignores them
         heartbeats: when `beat` has to be called
         """
-        objects = self.list()
+        known = self._in_order()
         if update is not None:
             self._handlers.update.add(update, about)
             if beat is not unmoved:
@@ -277,8 +280,8 @@ class Informer:
         self._tune()
         if add is not None:
             self._handlers.add.add(add, about)
-            for obj in objects:
-                add(obj)
+            for item in known:
+                add(item.obj)
 
     def deliver_promptly(self, who: str, is_needed: bool) -> None:
         """Request (or stop requesting) prompt delivery of heartbeats for the handler named `who`."""

@@ -16,6 +16,7 @@ from sim.api.types import Obj
 from sim.app.cluster import Cluster
 from sim.app.plain_plan import plain_nodes
 from sim.app.run import run_plan
+from sim.client.cache.informer import Informer
 from sim.kernel import read
 from sim.report.story import Book, about, chosen
 from sim.scenario.compile import load
@@ -390,3 +391,21 @@ async def test_a_scenario_holds_there_too(name: str) -> None:
     result = await run_plan(plan, picture=False)
     assert [verdict.name for verdict in result.verdicts if not verdict.ok] == []
     assert result.refused == ()
+
+
+async def test_no_process_unpacks_all_pods_together_at_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 150,000 pods they would take 500 MiB, of which much would stay in use by nothing."""
+    listed: list[str] = []
+    plain = Informer.list
+
+    def noted(self: Informer) -> list[Obj]:
+        listed.append(self.resource)
+        return plain(self)
+
+    monkeypatch.setattr(Informer, "list", noted)
+    plan = ClusterPlan(nodes=plain_nodes(3), established=(workload("Deployment", "web", 6),))
+    async with Cluster(plan) as cluster:
+        await cluster.run_for("2m")
+        assert cluster.counts()["running"] == 6
+    assert "nodes" in listed
+    assert "pods" not in listed
