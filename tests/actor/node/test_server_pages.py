@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from actors.node.server.server import server_of
 from sim.options.node.agent import parse_node_agent
 from sim.units import SECOND
 from tests.actor.node.fake import one_node
+from tests.actor.node.test_volumes import attach, claim, drivers
 
 GIB = 1 << 30
 HUNGRY = ContainerBehaviour(
@@ -245,3 +247,39 @@ async def test_the_level_of_the_log_is_set_by_a_put() -> None:
         wrong = ask(node, "/debug/flags/v", "PUT", body=b"x")
         text = 'failed set klog.logging.verbosity x: strconv.ParseInt: parsing "x": invalid syntax\n'
         assert (wrong.code, wrong.body.decode()) == (400, text)
+
+
+@pytest.mark.parametrize("period", ["1m", "0"])
+async def test_volumes_have_their_use_unless_statistics_are_off(period: str) -> None:
+    spec = replace(SPEC, profile=RuntimeProfile(rules=(Rule(ContainerBehaviour(volume_bytes=4096)),)))
+    options = parse_node_agent({"volume-stats-agg-period": period})
+    async with one_node(spec, options, drivers=drivers()) as (kernel, api, node):
+        claim(api, capacity={"storage": "1Gi"})
+        held = api.objects["persistentvolumeclaims", "default", "c"]
+        grown = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
+        api.put("persistentvolumeclaims", {**held, "status": grown})
+        mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("data", "disk")]
+        pod = {
+            "volumes": [
+                {"name": "data", "emptyDir": {}},
+                {"name": "disk", "persistentVolumeClaim": {"claimName": "c"}},
+            ],
+            "containers": [{"name": "c", "image": "img:1", "volumeMounts": mounts}],
+        }
+        api.bind("p", pod)
+        await kernel.run_until(30 * SECOND)
+        attach(api)
+        await kernel.run_until(120 * SECOND)
+        (found,) = json.loads(ask(node, "/stats/summary").body)["pods"]
+        metrics = samples(ask(node, "/metrics"))
+        labels = '{namespace="default",persistentvolumeclaim="c"}'
+        if period == "0":
+            assert "volume" not in found
+            assert f"kubelet_volume_stats_capacity_bytes{labels}" not in metrics
+            return
+        data, disk = found["volume"]
+        assert (data["name"], data["usedBytes"], data["capacityBytes"]) == ("data", 4096, 100 * GIB)
+        assert disk["pvcRef"] == {"name": "c", "namespace": "default"}
+        assert (disk["capacityBytes"], disk["availableBytes"]) == (GIB, GIB)
+        assert metrics[f"kubelet_volume_stats_capacity_bytes{labels}"] == GIB
+        assert found["ephemeral-storage"]["usedBytes"] == 4096
