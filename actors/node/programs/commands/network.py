@@ -13,13 +13,14 @@ from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-from actors.node.programs.commands.tool import Failed, Options, Tool, Usage
+from actors.node.programs.commands.tool import CHUNK, Failed, Options, Tool, Usage
 from actors.node.programs.ends import BrokenPipe, receive, send
 from actors.node.programs.network.dns import NOERROR, TTL_S
 from actors.node.programs.network.http import HttpError, Request, Response, exchange, header
 from actors.node.programs.network.resolver import TIMEOUT, Resolved, is_address, lookup, search
 from actors.node.programs.network.sockets import Address, Connection, SocketError
 from actors.node.programs.network.tasks import dial, drop, hold, network_of
+from actors.node.programs.process import Signal
 from actors.node.programs.waits import PAUSE, Main, Wait
 from sim.units import SECOND
 
@@ -390,6 +391,8 @@ def nc(tool: Tool) -> Main:
     """Connect to a port, or listen at one, and copy."""
     options = tool.options("zvuw:lp:kn")
     process = tool.process
+    if "u" in options:
+        return (yield from _datagrams(tool, options))
     if "l" in options:
         port = options.last("p") or (options.rest[-1] if options.rest else "0")
         listener = hold(process, network_of(process).listen(int(port)))
@@ -417,6 +420,117 @@ def nc(tool: Tool) -> Main:
     return (yield from _copied(tool, connection))
 
 
+def _datagrams(tool: Tool, options: Options) -> Main:
+    """Copy by datagrams: to a host, or to the one that sent first."""
+    process, source = tool.process, tool.process.ends.get(0)
+    wait_us = round(float(options.last("w")) * SECOND) if "w" in options else None
+    if "l" in options:
+        port = options.last("p") or (options.rest[-1] if options.rest else "0")
+        socket = hold(process, network_of(process).bind(int(port)))
+        while (came := socket.receive_from()) is None:
+            yield Wait((socket.readable,))
+        socket.peer = came[0]
+        yield from tool.write(came[1])
+    else:
+        if len(options.rest) < 2:
+            raise Usage("missing host and port")
+        found = yield from lookup(process, options.rest[0])
+        if not found.hosts:
+            raise Failed(f"bad address '{options.rest[0]}'")
+        socket = hold(process, network_of(process).bind())
+        socket.peer = Address(found.hosts[0], int(options.rest[1]))
+    if "z" in options:
+        return 0
+    idle_us: int | None = None
+    while True:
+        yield from tool.flush()
+        data = socket.read(CHUNK)
+        if data:
+            yield from tool.write(data)
+        elif socket.error:
+            raise Failed(f"read: {SocketError(socket.error).text}")
+        typed = None if source is None else source.read(CHUNK)
+        if typed:
+            socket.write(typed)
+        if typed == b"":
+            source = None
+        if data or typed:
+            idle_us = None
+            yield PAUSE
+            continue
+        if wait_us is not None and source is None:
+            idle_us = process.now_us + wait_us if idle_us is None else idle_us
+            if process.now_us >= idle_us:
+                return 0
+        yield Wait((socket.readable, *(() if source is None else (source.readable,))), idle_us)
+
+
+def ping(tool: Tool) -> Main:
+    """Send echo requests, one a second: -c count, -W seconds for an answer, -w seconds in all, -q."""
+    options = tool.options("c:W:w:i:s:I:t:q46nAO")
+    if not options.rest:
+        raise Usage("usage error: Destination address required", 2)
+    process, name = tool.process, options.rest[0]
+    found = yield from lookup(process, name, ("A",))
+    if not found.hosts:
+        raise (
+            Failed(f"bad address '{name}'")
+            if tool.busybox
+            else Failed(f"{name}: Name or service not known", 2)
+        )
+    host, size = found.hosts[0], options.last("s") or "56"
+    shown = "data bytes" if tool.busybox else f"({int(size) + 28}) bytes of data."
+    lead = f"PING {name} ({host}): {size} {shown}" if tool.busybox else f"PING {name} ({host}) {size}{shown}"
+    yield from tool.write(lead + "\n")
+    count = int(options.last("c") or 0)
+    until_us = process.now_us + round(float(options.last("w")) * SECOND) if "w" in options else None
+    wait_us = round(float(options.last("W") or 10) * SECOND)
+    process.caught.add(int(Signal.INT))
+    took: list[float] = []
+    sent = 0
+    began_us = process.now_us
+    while (
+        (not count or sent < count)
+        and not process.pending
+        and (until_us is None or process.now_us < until_us)
+    ):
+        sent += 1
+        at_us, echo_us = process.now_us, network_of(process).echo_us(host)
+        last = bool(count) and sent == count
+        if echo_us is not None:
+            yield from _pause_us(tool, echo_us)
+            took.append(max(echo_us, 50) / 1000)
+            number = f"seq={sent - 1}" if tool.busybox else f"icmp_seq={sent}"
+            if "q" not in options:
+                where = f"{int(size) + 8} bytes from {host}: {number} ttl=64"
+                yield from tool.write(f"{where} time={took[-1]:.3f} ms\n")
+        elif last:
+            yield from _pause_us(tool, wait_us)
+        yield from tool.flush()
+        if not last:
+            yield from _pause_us(tool, at_us + SECOND - process.now_us)
+    lost = round(100 * (sent - len(took)) / sent) if sent else 0
+    got = f"{len(took)} {'packets ' if tool.busybox else ''}received, {lost}% packet loss"
+    end = "" if tool.busybox else f", time {(process.now_us - began_us) // 1000}ms"
+    yield from tool.write(f"\n--- {name} ping statistics ---\n{sent} packets transmitted, {got}{end}\n")
+    if took:
+        numbers = f"{min(took):.3f}/{sum(took) / len(took):.3f}/{max(took):.3f}"
+        rest = (
+            f"round-trip min/avg/max = {numbers} ms\n"
+            if tool.busybox
+            else f"rtt min/avg/max/mdev = {numbers}/0.000 ms\n"
+        )
+        yield from tool.write(rest)
+    return 0 if took else 1
+
+
+def _pause_us(tool: Tool, length_us: int) -> Generator[Wait, None, None]:
+    process = tool.process
+    until_us = process.now_us + length_us
+    while process.now_us < until_us and not process.pending:
+        yield Wait(until_us=until_us)
+
+
 def _copied(tool: Tool, connection: Connection) -> Main:
     """Copy the input to the other side, then what it sends to the output."""
     source = tool.process.ends.get(0)
@@ -433,4 +547,12 @@ def _copied(tool: Tool, connection: Connection) -> Main:
     return 1 if connection.error else 0
 
 
-COMMANDS = {"curl": curl, "dig": dig, "getent": getent, "nc": nc, "nslookup": nslookup, "wget": wget}
+COMMANDS = {
+    "curl": curl,
+    "dig": dig,
+    "getent": getent,
+    "nc": nc,
+    "nslookup": nslookup,
+    "ping": ping,
+    "wget": wget,
+}

@@ -508,10 +508,10 @@ SUBCOMMANDS: Mapping[str, Callable[[Process], Main]] = {
 }  # fmt: skip
 
 
-def agnhost(process: Process) -> Main:
-    """Run a subcommand."""
+def agnhost(process: Process, more: Mapping[str, Callable[[Process], Main]]) -> Main:
+    """Run a subcommand.  more: those that are made of these"""
     name = process.words[1] if len(process.words) > 1 else "help"
-    runs = SUBCOMMANDS.get(name)
+    runs = SUBCOMMANDS.get(name) or more.get(name)
     if runs is None:
         process.container.unknown(f"agnhost has no subcommand {name} here")
         yield from say(process, f'Error: unknown command "{name}" for "app"', 2)

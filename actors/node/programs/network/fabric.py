@@ -309,6 +309,15 @@ class Fabric:
 
     # --- datagrams --------------------------------------------------------------------------------
 
+    def echo_us(self, source: Network, host: str) -> int | None:
+        """See `Network.echo_us`; the address of a Service has no host that answers."""
+        node = self._cluster.node_of(host)
+        if not node or not self._cluster.is_up(node):
+            return None
+        there_us = self._delay_us(source.node, node)
+        back_us = None if there_us is None else self._delay_us(node, source.node)
+        return None if there_us is None or back_us is None else there_us + back_us
+
     def send(self, source: Network, socket: Datagrams, target: Address, data: bytes) -> None:
         """Send a datagram from a pod, or the answer to one."""
         own = Address(source.host, socket.local.port)
@@ -507,6 +516,12 @@ class Network:
             attempt.failed("ETIMEDOUT")
 
     # --- datagrams --------------------------------------------------------------------------------
+
+    def echo_us(self, host: str) -> int | None:
+        """How long an echo request takes there and back; None if no answer comes."""
+        if self.is_own(host):
+            return 0
+        return None if self.fabric is None else self.fabric.echo_us(self, host)
 
     def bind(self, port: int = 0) -> Datagrams:
         """A socket of datagrams.  Raises SocketError."""
