@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 NEVER_FULL = 1 << 30  # collections of young objects before a full one
 IDLE_S = 2.0  # without work for clients, before a full collection
-OLD_MAX = 5  # middle collections since the last full one, after which that would take over 60 ms
+OLD_MAX = 3  # middle collections since the last full one, after which that would take over 60 ms
 MIDDLE = 2  # young collections before a middle one, which visits 30,000 objects; Python takes 10
 YOUNG = 10_000  # new objects before a collection of young ones; Python begins with 700
 
