@@ -17,7 +17,6 @@ Differs  the period of reconciliation begins with the agent, not with the runtim
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
 
 from actors.node.resources.cpu_policy import CpuPolicy
 from actors.node.resources.devices import DeviceManager
@@ -47,22 +46,6 @@ def has_static_memory(options: NodeAgentOptions) -> bool:
     return options.memory_manager_policy == STATIC_MEMORY and enabled(options.feature_gates, "MemoryManager")
 
 
-class _Provider(Protocol):
-    """A manager of one kind of resources."""
-
-    def hints(self, pod: Obj, container: Obj) -> Hints:
-        """From which NUMA nodes a container could be served."""
-        ...
-
-    def pod_hints(self, pod: Obj) -> Hints:
-        """From which NUMA nodes a whole pod could be served."""
-        ...
-
-    def allocate(self, pod: Obj, container: Obj) -> None:
-        """Serve a container.  Raises Unallocatable."""
-        ...
-
-
 class ResourceManagers:
     """The managers of one incarnation.
 
@@ -88,7 +71,7 @@ class ResourceManagers:
         self._whole_pods = options.topology_manager_scope == "pod"
         self._node_count = len(topology.numa_nodes)
         self.devices = DeviceManager(devices, self._node_count, unhealthy, state, self._hint)
-        self._providers: list[_Provider] = [self.devices]
+        self._providers: list[DeviceManager | CpuPolicy | MemoryPolicy] = [self.devices]
         self.cpus: CpuPolicy | None = None
         self._memory: MemoryPolicy | None = None
         if has_static_cpus(options):

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 
 from actors.node.pod_spec import root_problem
-from actors.node.runtime.objects import read_object
+from actors.node.runtime.call_deadlines import read_object
 from actors.node.runtime.ports import Agent, NodePod
 from actors.node.sources.environment import Facts, environment, is_variable
 from actors.node.sources.mount_paths import expands_paths, path_problem

@@ -13,6 +13,7 @@ from collections.abc import Generator
 
 from actors.node.backoff import Backoff
 from actors.node.pod_work import WAIT, Reason, Work
+from actors.node.runtime.call_deadlines import read_object
 from actors.node.runtime.image_store.credentials import (
     has_user,
     is_private,
@@ -23,7 +24,6 @@ from actors.node.runtime.image_store.credentials import (
 )
 from actors.node.runtime.image_store.gc import ImageGC
 from actors.node.runtime.image_store.names import fault_of
-from actors.node.runtime.objects import read_object
 from actors.node.runtime.ports import Agent, NodePod
 from sim.api.types import Obj
 from sim.client.rest.limiter import TokenBucket
