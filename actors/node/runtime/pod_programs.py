@@ -357,6 +357,9 @@ class PodPrograms:
             self.table.kill(running.launch.surroundings)
         if self._timer is not None:
             self._timer.cancel()
+        held, self._network = self._network, None
+        if held is not None and held[1].fabric is not None:
+            held[1].fabric.leave(held[1])
 
     def lose_power(self) -> None:
         """End everything; what is on a disk stays."""

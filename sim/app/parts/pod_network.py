@@ -8,7 +8,7 @@ Holds: nothing is read, and the network's code is not imported, before a program
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from ipaddress import ip_address, ip_network
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from actors.node.programs.network.fabric import Fabric, Wakes
     from actors.node.programs.network.forwarded import Ask
     from actors.node.programs.network.http import Request, Response
+    from sim.app.dialling.service_index import ServiceIndex
 
 
 class PodNetwork:
@@ -76,19 +77,24 @@ class PodNetwork:
         """See `Cluster`."""
         return self._all("services")
 
+    @cached_property
+    def _index(self) -> ServiceIndex:
+        from sim.app.dialling.service_index import ServiceIndex
+
+        services, slices = (self._scheme.resource(plural).prefix for plural in ("services", "endpointslices"))
+        return ServiceIndex(self._store, services, slices, self.names.label_service_name)
+
+    def services_at(self, host: str, port: int, *, node_address: bool) -> Sequence[Obj]:
+        """See `Cluster`."""
+        return self._index.services(host, port, node_address=node_address)
+
     def service(self, namespace: str, name: str) -> Obj | None:
         """See `Cluster`."""
         return self._one("services", namespace, name)
 
     def slices(self, service: Obj) -> Sequence[Obj]:
         """See `Cluster`."""
-        meta, label = service["metadata"], self.names.label_service_name
-        return [
-            one
-            for one in self._all("endpointslices")
-            if one["metadata"]["namespace"] == meta["namespace"]
-            and (one["metadata"].get("labels") or {}).get(label) == meta["name"]
-        ]
+        return self._index.slices(service)
 
     def has_namespace(self, name: str) -> bool:
         """See `Cluster`."""

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sim.kernel.kernel import Kernel
 
 SYN_RETRIES = 6  # net.ipv4.tcp_syn_retries
+AFFINITY_MAX = 1024  # clients whose endpoints are kept before the old ones are forgotten
 NO_NEIGHBOUR_US = 3 * SECOND  # three requests of ARP, one a second
 PORTS = range(32768, 61000)  # net.ipv4.ip_local_port_range
 TCP, UDP = "TCP", "UDP"
@@ -77,6 +78,10 @@ class Cluster(Protocol):
 
     def services(self) -> Sequence[Obj]:
         """All Services."""
+        ...
+
+    def services_at(self, host: str, port: int, *, node_address: bool) -> Sequence[Obj]:
+        """The Services among which an address, or a port of a node's address, leads to one."""
         ...
 
     def service(self, namespace: str, name: str) -> Obj | None:
@@ -131,13 +136,18 @@ class Fabric:
     networks: address -> the sockets there
     """
 
-    __slots__ = ("_affinity", "_cluster", "_draw", "_flows", "_kernel", "_servers", "domain", "networks")
+    __slots__ = (
+        "_affinity", "_affinity_max", "_cluster", "_draw", "_flows", "_kernel", "_lasts_us", "_servers", "domain",
+        "networks",
+    )  # fmt: skip
 
     def __init__(self, kernel: Kernel, cluster: Cluster, domain: str = "cluster.local") -> None:
         self._kernel = kernel
         self._cluster = cluster
         self._draw = kernel.stream("pod-network")
         self._affinity: dict[tuple[str, tuple[str, str, str], str], tuple[Endpoint, int]] = {}
+        self._affinity_max = AFFINITY_MAX
+        self._lasts_us: dict[tuple[str, str, str], int] = {}  # by the name of a Service's port
         # (client as seen, endpoint) -> what the client sent from, and where to
         self._flows: dict[tuple[Address, Address], tuple[Datagrams, Network, Address]] = {}
         self._servers: dict[tuple[str, bool], Network] = {}  # hosts of the control plane
@@ -150,6 +160,13 @@ class Fabric:
         if found is None:
             found = self.networks[host] = Network(host, node, self)
         return found
+
+    def leave(self, network: Network) -> None:
+        """A pod has gone: its address has no sockets, until another pod gets it."""
+        node = self._cluster.node_of(network.host)
+        is_shared = bool(node) and self._cluster.node_address(node) == network.host
+        if self.networks.get(network.host) is network and not network.in_use and not is_shared:
+            del self.networks[network.host]
 
     def server(self, host: str, name: str, *, at_once: bool) -> Network:
         """The sockets of a host of the control plane.
@@ -193,8 +210,10 @@ class Fabric:
     def _destination(self, source: Network, target: Address, protocol: str) -> tuple[Address | str, bool]:
         """Where a packet goes, and if its source is hidden; or the error of the connection."""
         cluster = self._cluster
+        node = cluster.node_of(target.host)
+        node_address = bool(node) and cluster.node_address(node) == target.host
         found = route(
-            cluster.services(),
+            cluster.services_at(target.host, target.port, node_address=node_address),
             cluster.slices,
             target.host,
             target.port,
@@ -202,8 +221,7 @@ class Fabric:
             cluster.names,
             node=source.node,
             zone=cluster.zone(source.node),
-            node_address=bool(node := cluster.node_of(target.host))
-            and cluster.node_address(node) == target.host,
+            node_address=node_address,
         )
         if found is None:
             return target, False
@@ -221,8 +239,19 @@ class Fabric:
                 return endpoint
         chosen = found.endpoints[int(self._draw.random() * len(found.endpoints))]
         if found.affinity_s:
+            if len(self._affinity) >= self._affinity_max:
+                self._forget_affinity()
             self._affinity[key] = (chosen, now_us)
+            self._lasts_us[found.name] = found.affinity_s * SECOND
         return chosen
+
+    def _forget_affinity(self) -> None:
+        """Forget which endpoints clients kept that came too long ago."""
+        now_us, lasts_us = self._kernel.now_us, self._lasts_us
+        self._affinity = {
+            key: held for key, held in self._affinity.items() if now_us - held[1] < lasts_us[key[1]]
+        }
+        self._affinity_max = max(AFFINITY_MAX, 2 * len(self._affinity))
 
     # --- connections ------------------------------------------------------------------------------
 
@@ -480,6 +509,11 @@ class Network:
     def listener(self, port: int, *, near: bool = False) -> Listener | None:
         """What listens at a port.  near: for a client in the pod that uses a loopback address"""
         return self._listeners.get((port, False)) or (self._listeners.get((port, True)) if near else None)
+
+    @property
+    def in_use(self) -> bool:
+        """True while something listens or receives."""
+        return bool(self._listeners or self._datagrams)
 
     @property
     def ports(self) -> tuple[int, ...]:

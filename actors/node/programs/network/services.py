@@ -160,6 +160,17 @@ def cluster_ips(service: Obj) -> tuple[str, ...]:
     return tuple(spec.get("clusterIPs") or ([spec["clusterIP"]] if spec.get("clusterIP") else ()))
 
 
+def addresses_of(service: Obj) -> tuple[str, ...]:
+    """All addresses that lead to a Service, each once."""
+    return tuple(dict.fromkeys((*cluster_ips(service), *_external_ips(service))))
+
+
+def node_ports_of(service: Obj) -> tuple[int, ...]:
+    """The ports of nodes that lead to a Service, each once."""
+    ports = (each.get("nodePort") for each in service["spec"].get("ports") or ())
+    return tuple(dict.fromkeys(int(port) for port in ports if port))
+
+
 def _external_ips(service: Obj) -> tuple[str, ...]:
     ingress = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
     balanced = tuple(one["ip"] for one in ingress if one.get("ip"))

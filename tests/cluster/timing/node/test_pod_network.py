@@ -95,3 +95,33 @@ async def test_an_unknown_server_answers_only_at_ports_that_it_declares(
         cluster.hand_in([job(script)])
         await cluster.run_until("150s")
         assert printed(cluster) == lines
+
+
+@pytest.mark.slow
+async def test_the_network_forgets_pods_that_have_gone_and_follows_services() -> None:
+    deployment, service = web()
+    deployment["spec"]["template"]["spec"]["containers"][0] |= {
+        "image": "agnhost:2.40",
+        "args": ["test-webserver"],
+    }
+    async with Cluster(replace(ClusterPlan(), nodes=plain_nodes(2)), seed=1) as cluster:
+        await cluster.run_until("60s")
+        cluster.hand_in([deployment, service])
+        await cluster.run_until("100s")
+        network, fabric = cluster.pod_network, cluster.pod_network.fabric()
+        hosts = {one["status"]["podIP"] for one in cluster.list("pods")}
+        assert set(fabric.networks) == hosts
+        [stored] = [one for one in cluster.list("services") if one["metadata"]["name"] == "web"]
+        address = stored["spec"]["clusterIP"]
+        [found] = network.services_at(address, 80, node_address=False)
+        assert found["metadata"]["name"] == "web"
+        addresses = {
+            each for one in network.slices(found) for end in one["endpoints"] for each in end["addresses"]
+        }
+        assert addresses == hosts
+        cluster.do.delete(resource="deployments", name="web")
+        cluster.do.delete(resource="services", name="web")
+        await cluster.run_until("160s")
+        assert not fabric.networks
+        assert not network.services_at(address, 80, node_address=False)
+        assert not network.slices(found)

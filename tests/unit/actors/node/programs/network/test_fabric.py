@@ -169,3 +169,19 @@ async def test_answers_to_datagrams_come_from_the_address_that_was_asked(world: 
     near.steps(body)
     await world.kernel.run_until(SECOND)
     assert said == [(b"re:x", ""), (b"", "ECONNREFUSED")]
+
+
+async def test_endpoints_that_clients_kept_are_forgotten_after_their_time(
+    world: World,
+) -> None:
+    config = {"clientIP": {"timeoutSeconds": 60}}
+    world.town.all.append(service("web", sessionAffinity="ClientIP", sessionAffinityConfig=config))
+    world.town.by_name["web"] = [slice_of(endpoint("10.244.2.2"))]
+    hosts = [f"10.244.1.{number}" for number in range(2, 6)]
+    for host in hosts[:3]:
+        world.fabric.connect(world.fabric.network(host, "n1"), Address("10.96.0.80", 80))
+    assert len(world.fabric._affinity) == 3
+    await world.kernel.run_until(100 * SECOND)
+    world.fabric._affinity_max = 3
+    world.fabric.connect(world.fabric.network(hosts[3], "n1"), Address("10.96.0.80", 80))
+    assert [key[2] for key in world.fabric._affinity] == [hosts[3]]

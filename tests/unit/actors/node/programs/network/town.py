@@ -67,6 +67,9 @@ class Town:
     def services(self) -> Sequence[Obj]:
         return self.all
 
+    def services_at(self, host: str, port: int, *, node_address: bool) -> Sequence[Obj]:
+        return self.all
+
     def service(self, namespace: str, name: str) -> Obj | None:
         return next(
             (
