@@ -96,9 +96,9 @@ class Scheme:
 
         Of an ambiguous name, the first in the table.
         """
-        if type(text) is Resource:
+        if not isinstance(text, str):
             return text
-        return self._by_name.get(text) or self._added(text)  # type: ignore[arg-type]
+        return self._by_name.get(text) or self._added(text)
 
     def named(self, text: str) -> Resource | None:
         """As `resource`, but None if there is none: definitions come and go at run time."""
@@ -133,7 +133,7 @@ class Scheme:
         """The key of an object in the store; the namespace of cluster-scoped kinds is dropped."""
         known = self._by_name
         r: Any = resource
-        if type(resource) is not Resource:
+        if isinstance(resource, str):
             r = known.get(r) or self._added(r)
         return f"{r.prefix}{namespace}/{name}" if r.namespaced else f"{r.prefix}/{name}"
 

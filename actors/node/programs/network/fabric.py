@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sim.kernel.kernel import Kernel
 
 SYN_RETRIES = 6  # net.ipv4.tcp_syn_retries
-AFFINITY_MAX = 1024  # clients whose endpoints are kept before the old ones are forgotten
+AFFINITY_MAX = 1024  # clients with an endpoint before old ones are forgotten
 NO_NEIGHBOUR_US = 3 * SECOND  # three requests of ARP, one a second
 PORTS = range(32768, 61000)  # net.ipv4.ip_local_port_range
 TCP, UDP = "TCP", "UDP"
