@@ -12,7 +12,7 @@ Holds: the draws of a step (time, choice, targets, duration) come from a stream 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from math import log
 from random import Random
@@ -52,7 +52,7 @@ class Director:
         self.cluster = cluster
         self.kernel = cluster.kernel
         self._on_step = on_step
-        self._zones = {node.name: node.zone for node in cluster.plan.nodes} if zones is None else zones
+        self.zones = {node.name: node.zone for node in cluster.plan.nodes} if zones is None else zones
         self._observer = Observer(World(cluster.names), ())
         self._followers: list[_Course] = []
         self._active: dict[str, _Active] = {}
@@ -68,7 +68,7 @@ class Director:
         courses = [_Course(self, step) for step in steps]
         triggers = [course.trigger for course in courses if course.trigger is not None]
         if triggers:
-            self._observer = Observer(World(self.cluster.names, self._zones), triggers)
+            self._observer = Observer(World(self.cluster.names, self.zones), triggers)
             self.cluster.observe(self._observer.see)
         self._followers += [course for course in courses if course.follows]
         with without_cause(self.kernel):
@@ -85,7 +85,10 @@ class Director:
     def occur(self, step: PlannedStep, name: str, chosen: PlannedAction, for_us: int | None) -> None:
         """Carry out one occurrence of a step now, caused by the present cause of the kernel."""
         kernel = self.kernel
-        begin = kernel.record(self._begin, (name, chosen.kind, chosen.action.detail()))
+        detail = chosen.action.detail()
+        if step.by:
+            detail = {**detail, "by": step.by}
+        begin = kernel.record(self._begin, (name, chosen.kind, detail))
         kernel.follow(begin)
         undo = chosen.action.begin(self, name)
         if undo is not None:
@@ -101,6 +104,11 @@ class Director:
             with caused_by(self.kernel, self.kernel.record(self._end, (name, active.begin))):
                 active.undo()
                 self._report(f"end of {name}", f"end of {active.kind}")
+
+    @property
+    def active(self) -> Collection[str]:
+        """The occurrences with an effect that has not ended."""
+        return self._active.keys()
 
     # --- what an action may act on (sim.faults.shared.kinds.Stage) --------------------------------
 

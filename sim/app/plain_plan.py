@@ -25,6 +25,7 @@ from sim.scenario.schema.sections import Runtime
 from sim.units import JSON_WHOLE_MAX, parse_duration_us
 
 # The nodes of `plain_nodes` as a setting of a scenario.
+PLAIN_CAPACITY = {"cpu": "8", "memory": "32Gi"}
 PLAIN_GROUP = "cluster.nodes=[{{count: {}, capacity: {{cpu: 8, memory: 32Gi}}}}]"
 
 
@@ -60,9 +61,10 @@ def plain_plan(
 def plain_nodes(count: int, taken: Container[str] = ()) -> tuple[NodePlan, ...]:
     """Equal nodes named node-0, node-1 and so on, without the names that are taken."""
     names = (name for n in numbers() if (name := f"node-{n}") not in taken)
-    capacity = {"cpu": "8", "memory": "32Gi"}
     flags: dict[str, Any] = {}
-    return tuple(NodePlan(name, "", "", capacity, {}, (), Runtime(), flags) for name in islice(names, count))
+    return tuple(
+        NodePlan(name, "", "", PLAIN_CAPACITY, {}, (), Runtime(), flags) for name in islice(names, count)
+    )
 
 
 def profile_of(runtime: Runtime) -> RuntimeProfile:

@@ -7,16 +7,16 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
 from sim.app.agent_requests import AgentDoors
 from sim.app.audit.outputs import refuse_webhook
 from sim.app.cluster import Cluster
-from sim.app.director import Director
 from sim.app.possible import expectations_of, zones_of
 from sim.app.process.garbage import no_collection
+from sim.app.timetable import await_beginning, begin, begin_as_served, header_of
 from sim.check import Checker, Verdict, World
 from sim.check.availability import AvailablePods
 from sim.dataclass import dataclass
@@ -31,12 +31,11 @@ from sim.report.charts.run import run_chart
 from sim.report.page import fragment, table
 from sim.report.story import shown
 from sim.scenario.plan.plan import Plan
-from sim.units import SECOND, Virtual, Wall
-from sim.version import __version__
+from sim.units import Virtual, Wall
 from sim.wire.http.gateway import Gateway
 
-# Objects are applied this long after the last machine booted, when the nodes can be Ready.
-SETTLE_US = 5 * SECOND
+if TYPE_CHECKING:
+    from sim.app.control.session import Control
 
 
 class Outside(NamedTuple):
@@ -142,27 +141,6 @@ def _seconds(us: int | None) -> float | None:
     return None if us is None else us / 1e6
 
 
-def applied_us(plan: Plan) -> Virtual:
-    """When the objects of a plan are applied: its nodes have booted, so that pods can spread."""
-    boot_us = plan.cluster.boot_us
-    return Virtual(boot_us + SETTLE_US if boot_us else 0)
-
-
-def header_of(plan: Plan, seed: int) -> dict[str, Any]:
-    """The header of the trace of a run, which is not hashed; it holds the places of the steps."""
-    header: dict[str, Any] = {
-        "scenario": plan.name,
-        "seed": seed,
-        "version": __version__,
-        "naming": plan.cluster.naming,
-    }
-    if plan.settings:
-        header["settings"] = plan.settings
-    if plan.steps:  # the name of a file without its folder
-        header["places"] = {"step": {step.name: step.place.rpartition("/")[2] for step in plan.steps}}
-    return header
-
-
 def sample(cluster: Cluster, timeline: Timeline) -> None:
     """Sample the number of API requests for the timeline at the end of each of its buckets."""
 
@@ -227,7 +205,7 @@ async def run_plan(
                 plan.cluster,
                 seed=seed,
                 trace=trace,
-                epoch_us=outside.epoch_us if outside is not None else DEFAULT_EPOCH_US,
+                epoch_us=_epoch_us(plan) if outside is None else outside.epoch_us,
                 replay=None if outside is None else _replayed(outside),
                 fast=fast,
                 audited=audited and outside is None,
@@ -239,6 +217,18 @@ async def run_plan(
         return result
     finally:
         trace.close()
+
+
+def _control(cluster: Cluster, plan: Plan) -> Control:
+    """What repeats the steps of users; a run of its own does not import it."""
+    from sim.app.control.session import Control
+
+    return Control(cluster, plan, [])
+
+
+def _epoch_us(plan: Plan) -> Wall:
+    """Unix time at which the virtual time of a plan begins."""
+    return DEFAULT_EPOCH_US if plan.cluster.epoch_us is None else plan.cluster.epoch_us
 
 
 def _replayed(outside: Outside) -> list[Operation]:
@@ -311,11 +301,14 @@ async def _run(
         if outside is not None:
             AgentDoors(Gateway(cluster.kernel, cluster.api_servers), cluster.nodes)
             as_served = _AsServed(outside, trace, cluster)
-        director = Director(cluster, on_step, zones_of(plan))
-        director.schedule(plan.steps)
-        if outside is None:
-            await cluster.run_until(applied_us(plan))
-        cluster.apply(*plan.objects)
+        control = None if outside is None else _control(cluster, plan)
+        cluster.do.on_step(on_step)
+        if plan.cluster.served:
+            await_beginning(cluster, plan)
+        if not plan.cluster.served:
+            begin(cluster, plan)
+        elif outside is None:
+            await begin_as_served(cluster, plan)
         if watch is not None:
             beside.start_soon(watch, cluster)
         await cluster.run_until(plan.duration_us)
@@ -331,7 +324,7 @@ async def _run(
         perf_counter() - started,
         steps,
         trace.sha256(),
-        tuple(checker.verdicts(plan.duration_us)),
+        (*checker.verdicts(plan.duration_us), *(control.verdicts(plan.duration_us) if control else ())),
         timeline,
         cluster.refused,
         same,

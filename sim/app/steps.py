@@ -12,7 +12,7 @@ Holds: a call that raises InputError has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -60,9 +60,14 @@ class Steps:
         for hook in self._hooks:
             hook(name, kind, at_us)
 
-    def schedule(self, steps: tuple[PlannedStep, ...]) -> None:
-        """Schedule the timeline of a scenario."""
+    def schedule(self, steps: tuple[PlannedStep, ...], zones: Mapping[str, str] | None = None) -> None:
+        """Schedule the timeline of a scenario.
+
+        zones: the zone of each node, for conditions about a zone; default the nodes of the plan
+        """
         self._kinds.update({step.name: step.kind for step in steps})
+        if zones is not None:
+            self._director.zones = zones
         self._director.schedule(steps)
 
     def __getattr__(self, name: str) -> Callable[..., str]:
@@ -87,25 +92,36 @@ class Steps:
         Raises InputError.
         """
         name = step_name or f"{kind.name}-{sum(each == kind.name for each in self._kinds.values()) + 1}"
-        if name in self._kinds:
-            raise InputError(f"a step is named {name!r} already", "", "choose another step_name")
         spelled = {field.name: field.encode_name for field in msgspec.structs.fields(kind.parameters)}
         given = {
             spelled.get(key.removesuffix(_TRAILING), key.removesuffix(_TRAILING)): value
             for key, value in parameters.items()
         }
-        step: dict[str, Any] = {
-            "name": name,
-            "at": format_duration(max(at_us, self._cluster.kernel.now_us)),
-            kind.name: given,
-        }
+        entry: dict[str, Any] = {"name": name, kind.name: given}
         if for_ is not None:
-            step["for"] = for_
-        planned = plan_step(step, self._cluster.plan, self._cluster.existing, self._kinds)
-        self._kinds[name] = kind.name
+            entry["for"] = for_
+        self.perform_entry(entry, at_us)
+        return name
+
+    def perform_entry(self, entry: Mapping[str, Any], at_us: int = 0, by: str = "") -> None:
+        """As `perform`, for the entry of a step with a name.  by: the user that does it"""
+        planned = self.check(entry, at_us, by)
+        self._kinds[planned.name] = planned.kind
         self._director.schedule((planned,))
         self._cluster.kernel.kick()
-        return name
+
+    def check(self, entry: Mapping[str, Any], at_us: int = 0, by: str = "") -> PlannedStep:
+        """The step of an entry of a scenario that is to be done now.  Raises InputError."""
+        name = entry["name"]
+        if name in self._kinds:
+            raise InputError(f"a step is named {name!r} already", "", "choose another name")
+        step = {**entry, "at": format_duration(max(at_us, self._cluster.kernel.now_us)), "by": by}
+        return plan_step(step, self._cluster.plan, self._cluster.existing, self._kinds)
+
+    @property
+    def active(self) -> Collection[str]:
+        """The occurrences of steps with an effect that has not ended."""
+        return self._director.active
 
 
 def step_method(kind: StepKind, perform: Perform) -> Callable[..., str]:

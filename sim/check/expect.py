@@ -182,6 +182,10 @@ class Expectation(ABC):
             return (self.subject,)
         return () if self.tally is None else self.tally.at_fault
 
+    def may_still_hold(self, now_us: int) -> bool:
+        """True if an expectation that does not hold now, in its window, may come to hold in it."""
+        return False
+
     def shown(self, us: int) -> str:
         """A measured time in the unit of the expectation."""
         return shown_us(us, self.unit)
@@ -381,6 +385,12 @@ class Within(Expectation):
             parts.append(f"{missing} never")
         return ", ".join(parts)
 
+    def may_still_hold(self, now_us: int) -> bool:
+        """True up to the end of the interval, while nothing has come outside of it."""
+        wrong = any(not self._inside(self.since_us(at)) for at in self.times.values())
+        in_time = self.within_us is not None and self.since_us(now_us) <= self.within_us[1]
+        return in_time and not wrong and (self.each or self.first_us is None)
+
     @property
     def _judges(self) -> bool:
         """True if a run may fail: by the measured time or, if a share of the runs is judged, by a
@@ -555,6 +565,10 @@ class Eventually(Expectation):
             self.first_us = change.at_us
             self.decide(change)
             self.held_at_open = self.tally is not None and not change.at_us
+
+    def may_still_hold(self, now_us: int) -> bool:
+        """True up to the time by which it is to happen."""
+        return self.first_us is None and (self.by_us is None or self.since_us(now_us) <= self.by_us)
 
     def judge(self, end_us: int) -> Verdict:
         """The verdict on the first time."""

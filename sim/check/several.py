@@ -77,6 +77,10 @@ class Count(Expectation):
             return super().at_fault()
         return self.tally.of(self.number >= self._least)
 
+    def may_still_hold(self, now_us: int) -> bool:
+        """True of a number of objects, and of events while there are not too many."""
+        return self.tally is not None or self._limit < 0 or self.number <= self._limit
+
     def judge(self, end_us: int) -> Verdict:
         """The verdict on the number."""
         number = self.number
@@ -134,6 +138,11 @@ class Order(Expectation):
                     self.first_us[index] = change.at_us
                     self.decide(change)
                     self.held_at_open[index] = tally is not None and not change.at_us
+
+    def may_still_hold(self, now_us: int) -> bool:
+        """True while what has come, has come in this order."""
+        known = [at for at in self.first_us if at is not None]
+        return known == sorted(known) and self.first_us[: len(known)] == known
 
     def judge(self, end_us: int) -> Verdict:
         """The verdict on the order of the first times."""

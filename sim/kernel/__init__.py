@@ -6,7 +6,7 @@ may depend on the order in which the operating system or Trio does things.
 
 from sim.kernel.actor import Actor, ActorExit, Clock, Context, State, Supervisor
 from sim.kernel.blocks import MARK, Blocks, DamageError, block
-from sim.kernel.gate import Gate, Journal, NotKeptError, Operation, unheard
+from sim.kernel.gate import POSITION, Gate, Journal, NotKeptError, Operation, unheard
 from sim.kernel.kernel import DEFAULT_EPOCH_US, Kernel
 from sim.kernel.network import Link, Network, Rule
 from sim.kernel.outside import Outside, OutsideAnswer, OutsideRequest
@@ -24,6 +24,7 @@ __all__ = [
     "DEFAULT_EPOCH_US",
     "MARK",
     "NEVER_US",
+    "POSITION",
     "TIMED_OUT",
     "Actor",
     "Blocks",

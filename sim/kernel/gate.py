@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sized
+from contextlib import suppress
 from typing import Any, Protocol
 
 import msgspec
@@ -25,6 +26,7 @@ from sim.kernel.causes import CauseHolder
 from sim.kernel.timer import Timer
 from sim.units import Virtual
 
+POSITION = "position"  # an operation without an effect, which says how far a run has come
 Handler = Callable[[Any, Callable[[Any], None]], None]
 
 
@@ -119,6 +121,8 @@ class Gate:
         self.replay = deque(replay)
         self.journal: Journal = list[Operation]()
         self.kept = True  # False once the journal could not keep an operation
+        self._reached = -1  # the units of work of the last operation that was kept
+        self.handle(POSITION, lambda _, done: done(None))
 
     def handle(
         self,
@@ -168,6 +172,14 @@ class Gate:
         self.inbox.append((name, payload, done))
         self._kernel.admit()
 
+    def note_position(self) -> None:
+        """Keep in the journal how far the run has come, since a client is about to learn of it."""
+        kernel = self._kernel
+        if self._reached != kernel.steps and not self.replay:
+            self._reached = kernel.steps
+            with suppress(NotKeptError):
+                self.journal.append(Operation(kernel.steps, kernel.now_us, POSITION, None))
+
     def apply(self) -> None:
         """Apply what waits, up to an operation that plans long work (called by the driver, between
         two units of work).
@@ -198,6 +210,7 @@ class Gate:
         kernel = self._kernel
         kernel.move_to(kernel.outside_now_us())
         handler = self._handlers[name]
+        self._reached = kernel.steps
         try:
             self.journal.append(Operation(kernel.steps, kernel.now_us, name, payload))
         except NotKeptError:

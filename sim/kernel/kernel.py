@@ -401,10 +401,12 @@ class Kernel:
         """Virtual seconds per real second."""
         return self.pace.rate
 
-    def step(self, count: int = 1) -> None:
-        """Run `count` units of work, regardless of rate and goal: for a paused kernel."""
+    def step(self, count: int = 1) -> trio.Event:
+        """Run `count` units of work, at any rate and goal; the event is set when they are done."""
         self._todo += count
+        self._goals.append(done := trio.Event())
         self.kick()
+        return done
 
     def stop(self) -> None:
         """End `run`."""
@@ -419,9 +421,8 @@ class Kernel:
         self.kick()
 
     def halt(self) -> None:
-        """Let the run end with the present instant, from a callback or from outside.
-
-        What is due at this instant is still done, so that the end does not depend on real time.
+        """Let the run end with the present instant, from a callback or from outside; what is due at
+        it is still done, so that the end does not depend on real time.
         """
         self.set_goal(self.now_us)
         self._end_slice()
@@ -457,8 +458,7 @@ class Kernel:
         if self._stopped:
             raise RuntimeError("the kernel has stopped")
         self.set_goal(at_us)
-        reached = trio.Event()
-        self._goals.append(reached)
+        self._goals.append(reached := trio.Event())
         await reached.wait()
 
     def outside_now_us(self) -> Virtual:
@@ -484,8 +484,7 @@ class Kernel:
                     reschedule(task.trio_task, out if isinstance(out, outcome.Error) else outcome.Value(None))
             self._ready.clear()
             self._late.clear()
-            for goal in self._goals:
-                goal.set()
+            self._wake_all()
 
     async def _turn(self) -> None:
         """Do one slice of work, then let the rest of the program run, or wait for work."""
@@ -499,6 +498,8 @@ class Kernel:
         self.after_slice()
         if self._todo:
             self._todo = max(0, self._todo - done) if done else 0
+            if not self._todo:
+                self._wake_all()
             await self._passes.let_run(self.slice_s)
             return
         # The goal or the rate may have been set while tasks ran.
@@ -523,9 +524,13 @@ class Kernel:
         if limit_us >= goal_us and not self.gate.replaying_at(self.steps):
             if goal_us < NEVER_US:
                 self.move_to(max(self.now_us, goal_us))
-            goals, self._goals = self._goals, []
-            for goal in goals:
-                goal.set()
+            self._wake_all()
+
+    def _wake_all(self) -> None:
+        """Wake the tasks that wait for a goal."""
+        goals, self._goals = self._goals, []
+        for goal in goals:
+            goal.set()
 
     async def _slice(self, limit_us: Virtual, quota: int) -> int:
         """Run up to `quota` units of work due up to the limit, for about one time slice; returns
@@ -558,7 +563,7 @@ class Kernel:
                 late.clear()
             if inbox or (replay and replay[0].step <= self.steps):
                 gate.apply()
-            if long_work:
+            if long_work or self._starting:  # a task of an operation starts before time passes
                 break
             if ready:
                 entry = ready.popleft()
@@ -637,24 +642,19 @@ class Kernel:
         reschedule(task.trio_task, value if type(value) is outcome.Error else outcome.Value(value))
 
     def cancel_owned(self, owner: Any) -> None:
-        """Cancel all tasks of an owner, in order of start; the running one ends by itself
-        (`Context.exit` raises).
-        """
+        """Cancel all tasks of an owner, in order of start; the running one ends by itself."""
         for task in list(self.tasks.values()):
             if task.owner is owner and task is not self.current:
                 self.cancel(task)
 
     def resume_task(self, ticket: Ticket, value: Any) -> None:
-        """Put back a wake-up that the task's owner has held (see `Context.holds`), unless the task
-        was cancelled in the meantime.
-        """
+        """Put back a wake-up that the task's owner has held, unless the task was cancelled since."""
         task, gen = ticket
         if task.gen == gen and self._held.pop(task.ident, None) is not None:
             self._ready.append((task, value))
 
     def check_deadlock(self) -> None:
         """Raise DeadlockError if tasks wait and nothing is left that could wake them."""
-        if self.tasks and not (
-            self._heap or self._ready or self._late or self._starting or self.gate.waiting
-        ):
+        more = self._heap or self._ready or self._late or self._starting or self.gate.waiting
+        if self.tasks and not more:
             raise DeadlockError(describe_waits(self.now_us, self.tasks.values()))

@@ -48,12 +48,13 @@ from sim.scenario.plan.plan import (
     PlannedExpectation,
     PlannedStep,
 )
+from sim.scenario.plan.served import as_served, epoch_of
 from sim.scenario.plan.storage import storage_plans
 from sim.scenario.plan.timeline import TIMES, plan_timeline, possible_names
 from sim.scenario.read.foreign import foreign_file
 from sim.scenario.read.misfit import misfit
 from sim.scenario.read.samples import inside, read_samples
-from sim.scenario.read.settings import override
+from sim.scenario.read.settings import settled, unwritten
 from sim.scenario.read.source import Document, Path_, read_documents
 from sim.scenario.schema import sections
 from sim.scenario.schema.decode import decoded
@@ -81,9 +82,7 @@ def compile_file(path: str | Path, settings: Sequence[str] = ()) -> Compiled:
     if len(documents) != 1:
         count = f"holds {len(documents)} documents" if documents else "is empty"
         raise InputError(f"{count}; a scenario is one document", str(path))
-    for setting in settings:
-        override(documents[0], setting)
-    found = _Compiler(documents[0], path.parent).compiled()
+    found = _Compiler(settled(documents[0], settings), path.parent).compiled()
     return replace(found, plan=replace(found.plan, settings=tuple(settings)))
 
 
@@ -97,10 +96,7 @@ def plan_of_settings(name: str, settings: Sequence[str]) -> Plan:
 
     Its run has no end.  Raises InputError with every error.
     """
-    head = {"apiVersion": "orrery.dev/v1", "kind": "Scenario", "metadata": {"name": name}}
-    document = Document("", {**head, "spec": {"duration": "1h", "cluster": {}}})
-    for setting in settings:
-        override(document, setting)
+    document = settled(unwritten(name), settings)
     return replace(compile_plan(document, Path()), duration_us=0, settings=tuple(settings))
 
 
@@ -336,7 +332,7 @@ class _Compiler:
         with self.part(("spec", "cluster", "places")):
             here: Path_ = ("spec", "cluster", "places")
             places = places_of(self.document, here, cluster.places, cluster.established, seen)
-        return ClusterPlan(
+        plan = ClusterPlan(
             naming=cluster.naming,
             nodes=tuple(nodes),
             api_server=component(cluster.api_server, "apiServer"),
@@ -349,7 +345,9 @@ class _Compiler:
             adoption=self._adoption(cluster.adopt_nodes, cluster.naming),
             storage=self._storage(cluster, nodes),
             programs=forward_plans(self.document, ("spec", "cluster", "programs"), cluster.programs),
+            epoch_us=epoch_of(self, cluster.epoch),
         )
+        return as_served(plan) if cluster.served else plan
 
     def _storage(self, cluster: sections.Cluster, nodes: Sequence[NodePlan]) -> tuple[StoragePlan, ...]:
         """The storage drivers, as far as they have no errors."""

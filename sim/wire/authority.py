@@ -13,7 +13,12 @@ from ipaddress import ip_address
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from sim.wire.tls import Pair
@@ -37,6 +42,18 @@ class Authority:
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
             .sign(self._key, hashes.SHA256())
         )
+
+    @classmethod
+    def read(cls, pem: bytes) -> Authority:
+        """The authority of `signing_pem`.  Raises ValueError."""
+        certificate = x509.load_pem_x509_certificate(pem)
+        key = load_pem_private_key(pem[pem.rindex(b"-----BEGIN") :], None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise ValueError("the key is none of an authority")
+        found = cls.__new__(cls)
+        found._now, found._key = datetime.now(UTC), key
+        found._certificate, found._name = certificate, certificate.subject
+        return found
 
     @property
     def pem(self) -> bytes:

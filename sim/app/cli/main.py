@@ -70,13 +70,16 @@ def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     assert parser.commands is not None
     given = sys.argv[1:] if argv is None else argv
     _check_command(given, list(parser.commands.choices))
+    chosen = parser.commands.choices.get(given[0] if given else "")
+    if chosen is not None and (rest := chosen.get_default("rest")):  # it reads its words itself
+        return argparse.Namespace(call=chosen.get_default("call"), **{rest: given[1:]})
     _check_options(given, parser)
-    arguments, rest = parser.parse_known_args(argv)
+    arguments, left = parser.parse_known_args(argv)
     late = getattr(arguments, "late", None)
-    if late is not None and getattr(arguments, late) is None and len(rest) == 1 and rest[0][:1] != "-":
-        setattr(arguments, late, rest.pop())
-    if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if late is not None and getattr(arguments, late) is None and len(left) == 1 and left[0][:1] != "-":
+        setattr(arguments, late, left.pop())
+    if left:
+        parser.error(f"unrecognized arguments: {' '.join(left)}")
     return arguments
 
 
@@ -127,7 +130,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 _SECTIONS = {
     "run and judge": ("run", "sweep", "validate", "list", "init", "import", "whatif"),
-    "serve the API": ("serve", "replay"),
+    "serve the API": ("serve", "ctl", "replay"),
     "see why": ("why", "diff", "show"),
     "look up": ("faults", "conditions", "options", "schema"),
 }

@@ -30,10 +30,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import msgspec
-
 from sim.api.objects import labels_of, name_of
 from sim.app.cluster import Cluster
+from sim.app.control.until import Awaited
 from sim.app.inspect.why import find_story
 from sim.app.lab import frames
 from sim.app.lab.keywords import suggests_keywords
@@ -43,9 +42,9 @@ from sim.app.lab.shown import Picture, State, Story
 from sim.app.lab.widget import cluster_widget
 from sim.app.parts.given import check_object
 from sim.app.reference.shipped import scenario_path
-from sim.app.run import applied_us, header_of, record, sample
+from sim.app.run import record, sample
 from sim.app.steps import step_method
-from sim.check import Observer, Trigger, World
+from sim.app.timetable import applied_us, header_of
 from sim.client import DEFAULT_QPS, Client
 from sim.errors import InputError, suggestion
 from sim.faults.shared.kinds import StepKind
@@ -57,7 +56,6 @@ from sim.scenario.actions import KINDS
 from sim.scenario.compile import compile_plan, load
 from sim.scenario.plan.plan import Plan
 from sim.scenario.read.source import Document, read_documents
-from sim.scenario.schema.common import Matter
 from sim.units import SECOND, parse_duration_us
 
 if TYPE_CHECKING:
@@ -130,32 +128,14 @@ class _Session:
 
     async def run_until_holds(self, text: str | Mapping[str, Any], limit_us: int) -> bool:
         """Run until a condition holds or an event happens; False if the limit came first."""
-        cluster, names = self.cluster, self.cluster.names
-        fired = False
-
-        def fire() -> None:
-            nonlocal fired
-            fired = True
-            cluster.kernel.halt()
-
+        cluster = self.cluster
+        awaited = Awaited(cluster, text, cluster.kernel.halt)
         try:
-            given = text if isinstance(text, str) else msgspec.convert(dict(text), Matter)
-            trigger = Trigger(given, names, "", fire)
-        except ValueError as error:
-            raise InputError(str(error)) from None
-        observer = Observer(World(names), [trigger])
-        # A condition begins with the objects that are there; an event is what happens from now on.
-        begin = observer.see if trigger.tally is not None else observer.learn
-        for change in cluster.present(observer.resources):
-            begin(change)
-        if fired:
-            return True
-        cancel = cluster.observe(observer.see, observer.resources)
-        try:
-            await cluster.run_until(self.now_us + limit_us)
+            if not awaited.holds:
+                await cluster.run_until(self.now_us + limit_us)
         finally:
-            cancel()
-        return fired
+            awaited.forget()
+        return awaited.holds
 
     def add_program(
         self, name: str, main: Callable[[Client], Awaitable[object]], qps: float, burst: int

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from time import time_ns
-from typing import Any
+from typing import Any, NamedTuple
 
 from sim.api.fairness.state import debug_page
 from sim.api.types import UserInfo
 from sim.app.cluster import Cluster
+from sim.app.serving.data_dir import Keys
 from sim.app.serving.identities import (
     Files,
     aggregator_pair,
@@ -28,6 +29,8 @@ from sim.app.serving.journal import JournalFile
 from sim.app.serving.metrics_page import metrics_text
 from sim.app.serving.profiler import Profiler
 from sim.app.serving.version import version
+from sim.app.steering.routes import Steering
+from sim.kernel import unheard
 from sim.units import Wall
 from sim.wire.http.chain.audited import HttpAudit
 from sim.wire.http.chain.authentication import Identification
@@ -39,6 +42,33 @@ from sim.wire.http.pages.health import checks_of, failing
 from sim.wire.http.routing import parse_query
 
 
+class Entrance(NamedTuple):
+    """Where requests enter a cluster, and what counts them."""
+
+    gateway: Gateway
+    counts: Counts
+
+
+class Own(NamedTuple):
+    """What a server that a command runs has besides.
+
+    steering: answers the control API
+    entrance: of the cluster, which has it already
+    keys: of the server
+    """
+
+    steering: Steering
+    entrance: Entrance
+    keys: Keys
+
+
+def make_entrance(cluster: Cluster) -> Entrance:
+    """The entrance of a cluster, once each.  A replay needs it before virtual time passes."""
+    counts = Counts()
+    meters, clients = counts.meters, cluster.clients
+    return Entrance(Gateway(cluster.kernel, cluster.api_servers, meters=meters, clients=clients), counts)
+
+
 def make_front(
     cluster: Cluster,
     tokens: Mapping[str, UserInfo],
@@ -47,6 +77,7 @@ def make_front(
     authorities: Sequence[bytes] = (),
     *,
     front_proxy: bool = False,
+    own: Own | None = None,
 ) -> Front:
     """The HTTP front of a running cluster.
 
@@ -54,16 +85,10 @@ def make_front(
     files: the contents of the files that the options of authentication name
     authorities: PEM certificates that are trusted in addition to those of the options
     front_proxy: make the certificate by which aggregated servers know this one
+    own: of a server that is a command's
     """
-    counts, about = Counts(), version()
-    gateway = Gateway(cluster.kernel, cluster.api_servers, meters=counts.meters, clients=cluster.clients)
-
-    def debug(name: str, query: str) -> str | None:
-        fairness = gateway.fairness()
-        if fairness is None:
-            return None
-        return debug_page(name, parse_query(query), fairness.state(), cluster.kernel.epoch_us)
-
+    gateway, counts = make_entrance(cluster) if own is None else own.entrance
+    about = version()
     names, options = cluster.names, cluster.options.api_server
     pair, aggregator_ca = aggregator_pair(cluster.options.authentication, made=front_proxy)
     journalled = isinstance(cluster.kernel.gate.journal, JournalFile)
@@ -77,7 +102,7 @@ def make_front(
         about,
         checks,
         issuer,
-        debug,
+        partial(_debug, gateway),
         gateway.listed,
         gateway.aggregated,
         logs=options.logs_handler,
@@ -90,10 +115,11 @@ def make_front(
         return None if item is None else item.obj
 
     # The journal holds the key, so that a replay makes the same tokens.
-    cluster.kernel.gate.post("service-account-key", files.signing.pem.decode(), lambda _: None)
+    post = cluster.kernel.gate.post if own is None or own.keys.fresh else lambda *_: None
+    post("service-account-key", files.signing.pem.decode(), unheard)
     cluster.api_programs.client_pair = pair
     published = published_authorities(files, cluster.options.authentication, authorities, aggregator_ca)
-    cluster.kernel.gate.post("client-authorities", published, lambda _: None)
+    post("client-authorities", published, unheard)
     authenticator, remote = make_authenticator(cluster, files, tokens, look, gateway.wall_us, outside_us)
     cluster.identities.authenticator = authenticator
     return Front(
@@ -108,7 +134,17 @@ def make_front(
         gates=options.gates,
         added=options.added_headers,
         profile=Profiler().profile if options.profiling else None,
+        known=() if own is None else (own.steering,),
+        unknown=() if own is None else (own.steering.page,),
     )
+
+
+def _debug(gateway: Gateway, name: str, query: str) -> str | None:
+    """A page about priority and fairness; None while it is off."""
+    fairness = gateway.fairness()
+    if fairness is None:
+        return None
+    return debug_page(name, parse_query(query), fairness.state(), gateway.kernel.epoch_us)
 
 
 def _audit(cluster: Cluster, gateway: Gateway) -> HttpAudit | None:

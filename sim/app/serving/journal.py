@@ -32,11 +32,11 @@ import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from sim.app.plain_plan import PLAIN_GROUP, plain_nodes
+from sim.app.plain_plan import PLAIN_CAPACITY, PLAIN_GROUP, plain_nodes
 from sim.app.possible import expectations_of
 from sim.app.process.printed import visible
 from sim.app.study.outcome import plan_digest, program_digest
@@ -45,27 +45,17 @@ from sim.files import new_private, write_all
 from sim.kernel import MARK, Blocks, Checksums, DamageError, NotKeptError, Operation, Trace, block
 from sim.patterns import pattern
 from sim.scenario.compile import NODES_MAX, load, plan_of_settings
-from sim.scenario.plan.plan import AdoptionPlan, ClusterPlan, ComponentPlan, Plan
+from sim.scenario.plan.plan import AdoptionPlan, ClusterPlan, Plan
+from sim.scenario.plan.served import as_served
+from sim.scenario.read.settings import settled, unwritten
+from sim.scenario.read.source import read_documents
 from sim.units import Virtual, Wall
 
 FORMAT = 2
 # Bytes of `Stop` in a head, and of its padding at least; characters of its text.
 STOP_BYTES, PADDING_MIN, WHY_MAX = 1024, 256, 100
 _FORMAT_1 = pattern(rb"^.?\xaeorrery_journal\x01", re.DOTALL)
-ENABLED, DISABLED = "enable-admission-plugins", "disable-admission-plugins"
-NODE_RESTRICTION = "NodeRestriction"
 NO_SCENARIO = "served"  # the name of a session without a scenario
-
-
-def as_kubeadm(server: ComponentPlan) -> ComponentPlan:
-    """The API servers of a served cluster: with NodeRestriction, unless their options name plugins.
-
-    Mirrors kubernetes v1.25 cmd/kubeadm/app/phases/controlplane/manifests.go
-    (getAPIServerCommand): an option of the user replaces kubeadm's.
-    """
-    if ENABLED in server.flags or NODE_RESTRICTION in str(server.flags.get(DISABLED, "")):
-        return server
-    return replace(server, flags={**server.flags, ENABLED: NODE_RESTRICTION})
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -86,13 +76,29 @@ class Session(msgspec.Struct, frozen=True):
     seed: Annotated[int, msgspec.Meta(ge=0)] | None = None
     adopted: str | None = None
 
+    def document(self, plan: Plan) -> dict[str, Any]:
+        """What is served as the document of a scenario, with the settings.  plan: of the session"""
+        given = read_documents(Path(self.scenario))[0] if self.scenario else unwritten(NO_SCENARIO)
+        made: dict[str, Any] = settled(given, [*self._grouped(), *self.settings]).value
+        cluster = made["spec"].setdefault("cluster", {})
+        if self.nodes and not self._grouped():
+            names = [node.name for node in plan.cluster.nodes[-self.nodes :]]
+            added = {"count": self.nodes, "names": names, "capacity": PLAIN_CAPACITY}
+            cluster["nodes"] = [*cluster.get("nodes", ()), added]
+        if self.adopted is not None:
+            cluster["adoptNodes"] = {**(cluster.get("adoptNodes") or {}), "selector": self.adopted}
+        return made
+
+    def _grouped(self) -> list[str]:
+        """The nodes of --nodes as a setting, if settings are about them and no scenario has any."""
+        about_nodes = any(one.removeprefix("spec.").startswith("cluster.nodes[") for one in self.settings)
+        here = self.nodes and about_nodes and not self.scenario
+        return [PLAIN_GROUP.format(self.nodes)] if here else []
+
     def plan(self) -> Plan:
         """Return the plan of the session.  Raises InputError."""
         naming = [f"cluster.naming={self.naming}"] if self.naming else []
-        about_nodes = any(one.removeprefix("spec.").startswith("cluster.nodes[") for one in self.settings)
-        # Settings of `cluster.nodes[0]` are about the nodes of --nodes if no scenario has any.
-        apart = not (self.nodes and about_nodes and not self.scenario)
-        grouped = [] if apart else [PLAIN_GROUP.format(self.nodes)]
+        grouped = self._grouped()
         if self.scenario:
             plan = load(self.scenario, [*self.settings, *naming])
         elif self.settings:
@@ -101,9 +107,9 @@ class Session(msgspec.Struct, frozen=True):
             plan = Plan(
                 NO_SCENARIO, "", 0, 0, ClusterPlan(naming=self.naming or "orch", nodes=()), (), (), ()
             )
-        plan = replace(plan, cluster=replace(plan.cluster, api_server=as_kubeadm(plan.cluster.api_server)))
+        plan = replace(plan, cluster=as_served(plan.cluster))
         expectations_of(plan, alone=False)
-        if self.nodes and apart:
+        if self.nodes and not grouped:
             nodes = plan.cluster.nodes
             added = plain_nodes(self.nodes, dict.fromkeys(node.name for node in nodes))
             plan = replace(plan, cluster=replace(plan.cluster, nodes=(*nodes, *added)))
@@ -158,6 +164,7 @@ class Journal(msgspec.Struct, frozen=True):
     end: None if the server did not end cleanly, or its journal could not be written
     note: which part of the file was left out, "" for none
     checksums: those of the rows of the trace, as far as they are known (`sim.kernel.Comparison`)
+    size: bytes of the file up to its last operation
     """
 
     head: Head
@@ -165,6 +172,7 @@ class Journal(msgspec.Struct, frozen=True):
     end: End | None
     note: str = ""
     checksums: bytes = b""
+    size: int = 0
 
     @property
     def stop(self) -> Stop | None:
@@ -214,6 +222,20 @@ class JournalFile:
         data = _block(self._head)
         self._size = len(data)
         self._file = new_private(path, data, force=force)
+
+    @classmethod
+    def resumed(cls, path: Path, journal: Journal) -> JournalFile:
+        """The file of a journal that is written on, after its last operation.  Raises OSError."""
+        found = cls.__new__(cls)
+        found._head, found._path = journal.head, path
+        # Checksums are of the trace from its beginning, which only the first server wrote.
+        found._broken, found._lacks_checksums = False, True
+        found._checksums = found._trace = None
+        found._file = os.open(path, os.O_RDWR)
+        os.ftruncate(found._file, journal.size)
+        os.lseek(found._file, journal.size, os.SEEK_SET)
+        found._size = journal.size
+        return found
 
     def follow(self, trace: Trace) -> None:
         """Keep checksums of the rows of the trace of the session."""
@@ -317,6 +339,7 @@ class _Reader:
         self._head: Head | None = None
         self._operations: list[Operation] = []
         self._checksums: list[bytes] = []
+        self._size = 0
 
     def read(self) -> Journal:
         """Read all blocks.  Raises DamageError, InputError, msgspec.DecodeError."""
@@ -325,22 +348,26 @@ class _Reader:
             for content in self._blocks.feed(self._data):
                 if self._head is None:
                     self._head = self._read_head(content)
+                    self._size = self._blocks.at
                     continue
                 value = msgspec.msgpack.decode(content)
                 if isinstance(value, bytes):
                     self._checksums.append(value)
+                    self._size = self._blocks.at
                     continue
                 if isinstance(value, dict):
                     end = msgspec.convert(value, End)
                     break
                 self._operations.append(msgspec.convert(value, Operation))
+                self._size = self._blocks.at
         except DamageError as error:
             # A crash of the machine leaves zeros in place of a block that did not reach the disk.
             if self._head is None or self._data[error.at :].strip(b"\0"):
                 raise
         if self._head is None:
             raise self.damage(0)
-        return Journal(self._head, self._operations, end, self._note(end), b"".join(self._checksums))
+        note, checksums = self._note(end), b"".join(self._checksums)
+        return Journal(self._head, self._operations, end, note, checksums, self._size)
 
     def _read_head(self, content: bytes) -> Head:
         head = msgspec.msgpack.decode(content, type=Head)

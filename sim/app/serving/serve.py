@@ -15,14 +15,16 @@ Differs  A client configuration holds both a token and a client certificate of i
 from __future__ import annotations
 
 import argparse
-import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from math import inf
 from pathlib import Path
+from ssl import SSLContext
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
+from typing import NamedTuple
 
 import trio
 
@@ -31,14 +33,15 @@ from sim.app.agent_requests import AgentDoors
 from sim.app.audit.outputs import refuse_existing
 from sim.app.audit.webhook import Webhook
 from sim.app.cluster import Cluster
-from sim.app.director import Director
+from sim.app.control.session import Control
 from sim.app.parts.services import ADDRESSES
-from sim.app.possible import zones_of
+from sim.app.possible import expectations_of
 from sim.app.process.garbage import collect_when_idle, young_collections
 from sim.app.process.interrupts import ending_signals
 from sim.app.process.small_parts import in_small_parts
 from sim.app.serving.client_configs import ClientConfig, write_client_config
-from sim.app.serving.front import make_front, outside_us
+from sim.app.serving.data_dir import DataDir, Keys, new_keys
+from sim.app.serving.front import Own, make_entrance, make_front, outside_us
 from sim.app.serving.identities import (
     Files,
     key_of_controllers,
@@ -46,12 +49,16 @@ from sim.app.serving.identities import (
     signing_authorities,
 )
 from sim.app.serving.job_notes import tell_of_endless_jobs
-from sim.app.serving.journal import End, JournalFile, Session
+from sim.app.serving.journal import End, Journal, JournalFile, Session
 from sim.app.serving.registration import wait_for_nodes
+from sim.app.steering.assembly import make_steering
+from sim.app.timetable import BEGIN, await_beginning, header_of
 from sim.errors import InputError
-from sim.kernel import NEVER_US, Operation, Trace
+from sim.ident import NAMES
+from sim.kernel import NEVER_US, POSITION, Comparison, Kernel, Operation, Trace, unheard
 from sim.options.apiserver.audit import BATCH
 from sim.scenario.plan.plan import Plan
+from sim.units import Virtual, format_duration
 from sim.wire.authority import Authority
 from sim.wire.descriptors import connections_below, descriptor_limit, raise_descriptor_limit
 from sim.wire.http.app import Application
@@ -59,7 +66,8 @@ from sim.wire.http.fronts.server import serve_at
 from sim.wire.outside.calls import OutsideSender
 from sim.wire.tls import server_context
 
-TOKEN_BYTES = 24
+NOTED_S = 1.0  # real seconds
+TOLD_S = 2.0  # real seconds between two lines about a repetition
 # Names in a server certificate in addition to the host of the command line.
 LOCAL = ("localhost", "127.0.0.1", "::1")
 
@@ -93,15 +101,71 @@ def serve(arguments: argparse.Namespace) -> int:
         arguments.seed,
         arguments.adopt_nodes,
     )
+    data = None if arguments.data_dir is None else DataDir(arguments.data_dir)
+    earlier = None if data is None else data.earlier(session)
+    if earlier is not None:
+        session = earlier.head.session
+        earlier.plan()  # raises InputError if the scenario has changed
     plan = session.plan()
+    keys = None if data is None else data.keys(NAMES[plan.cluster.naming])
     tokens = read_users(arguments.token_auth_file) if arguments.token_auth_file else {}
     raise_descriptor_limit()
     _check_connections(arguments.max_connections)
     # The busy loop would starve worker threads otherwise: this is below the kernel's time slice.
     sys.setswitchinterval(0.0005)
-    with young_collections():
-        trio.run(_main, arguments, session, plan, tokens)
+    # The trace answers why something happened; it is gone with the server.
+    with TemporaryDirectory(prefix="orrery-", ignore_cleanup_errors=True) as folder, young_collections():
+        file = Path(folder) / "serve.trace"
+        with closing(Trace(file, header_of(plan, plan.seed))) as trace:
+            trio.run(_main, arguments, _Start(session, plan, tokens, trace, data, earlier, keys))
     return 0
+
+
+class _Start(NamedTuple):
+    """What a server begins with.
+
+    tokens: users of the token file
+    data: its folder, None for none; earlier: the journal that it continues; keys: from the folder
+    """
+
+    session: Session
+    plan: Plan
+    tokens: dict[str, UserInfo]
+    trace: Trace
+    data: DataDir | None
+    earlier: Journal | None
+    keys: Keys | None
+
+    def cluster(self, arguments: argparse.Namespace) -> Cluster:
+        """The cluster, with the operations that it is to repeat."""
+        earlier = self.earlier
+        return Cluster(
+            self.plan.cluster,
+            seed=self.plan.seed,
+            trace=self.trace,
+            epoch_us=outside_us() if earlier is None else earlier.head.epoch_us,
+            replay=None if earlier is None else earlier.operations,
+            replaces_log=arguments.force,
+            agent_logs=arguments.agent_logs,
+        )
+
+    def journal(self, arguments: argparse.Namespace, cluster: Cluster) -> JournalFile | _Forgotten:
+        """The journal of the cluster, which is about to begin or to continue."""
+        kernel, file = cluster.kernel, arguments.journal
+        if self.data is not None and self.keys is not None:
+            for config in arguments.client_config or ():
+                self.keys.token(config)
+            self.data.keep(self.keys)
+            file = self.data.journal_file
+        journal: JournalFile | _Forgotten
+        if self.earlier is not None:
+            journal = JournalFile.resumed(file, self.earlier)
+        elif file is None:
+            journal = _Forgotten()
+        else:
+            journal = JournalFile(file, self.session, self.plan, kernel.epoch_us, force=arguments.force)
+            journal.follow(kernel.trace)
+        return journal
 
 
 def _check_connections(most: int | None) -> None:
@@ -115,32 +179,23 @@ def _check_connections(most: int | None) -> None:
         )
 
 
-async def _main(
-    arguments: argparse.Namespace, session: Session, plan: Plan, tokens: dict[str, UserInfo]
-) -> None:
-    epoch_us = outside_us()
-    cluster = Cluster(
-        plan.cluster,
-        seed=plan.seed,
-        epoch_us=epoch_us,
-        replaces_log=arguments.force,
-        agent_logs=arguments.agent_logs,
-    )
+async def _main(arguments: argparse.Namespace, start: _Start) -> None:
+    cluster, plan = start.cluster(arguments), start.plan
     kernel = cluster.kernel
     refuse_existing(cluster.audit_settings, force=arguments.force)
-    journal = (
-        _Forgotten()
-        if arguments.journal is None
-        else JournalFile(arguments.journal, session, plan, epoch_us, force=arguments.force)
-    )
-    journal.follow(kernel.trace)
-    kernel.gate.journal = journal
+    journal = start.journal(arguments, cluster)
     with trio.open_signal_receiver(signal.SIGINT, *ending_signals()) as signals:
         async with cluster:
-            Director(cluster, lambda name, kind, at_us: None, zones_of(plan)).schedule(plan.steps)
-            cluster.apply(*plan.objects)
+            entrance = make_entrance(cluster)
+            control = Control(cluster, plan, expectations_of(plan, alone=False))
+            steering = make_steering(control, start.session.document)
+            await_beginning(cluster, plan)
+            if start.earlier is not None:
+                await _repeat(kernel, start.earlier)
+            kernel.gate.journal = journal
+            # Keys come when the instant 0 is over, as in a run.
+            await cluster.run_until(kernel.now_us)
             tell_of_endless_jobs(cluster, plan)
-            kernel.set_goal(NEVER_US)
             where, most = (arguments.host, arguments.port), arguments.max_connections
             agents: dict[str, dict[str, str]] | None = {} if arguments.expose_agents else None
             goes_on = True
@@ -148,17 +203,25 @@ async def _main(
             async def ready() -> None:
                 # A client that virtual time waits for needs its configuration before the nodes.
                 nonlocal goes_on
+                if start.earlier is None:
+                    kernel.gate.post(BEGIN, None, unheard)
+                else:
+                    entrance.gateway.leave()
+                kernel.set_goal(NEVER_US)
                 if arguments.client_config and not arguments.wait_for_client:
                     goes_on = await wait_for_nodes(cluster, signals)
 
+            if start.data is not None:
+                entrance.gateway.before_news = kernel.gate.note_position
+                control.before_news = lambda: kernel.gate.post(POSITION, None, unheard)
             async with (
-                _discarded_unless_served(journal) as begun,
+                _discarded_unless_served(journal if start.earlier is None else _Forgotten()) as begun,
                 served(
                     cluster,
                     arguments.client_config,
                     arguments.pace,
                     where,
-                    tokens,
+                    start.tokens,
                     most,
                     dict(arguments.service_address),
                     front_proxy=arguments.front_proxy,
@@ -166,6 +229,7 @@ async def _main(
                     reaction=arguments.reaction,
                     ready=ready,
                     agents=agents,
+                    own=Own(steering, entrance, start.keys or new_keys(cluster.names)),
                 ) as url,
             ):
                 begun.set()
@@ -173,24 +237,70 @@ async def _main(
                 for name, urls in (agents or {}).items():
                     shown = ", ".join(f"{port} {each}" for port, each in urls.items())
                     print(f"orrery: agent of {name}: {shown}", flush=True)
-                known = tokens or cluster.options.authentication.admits_users
-                for hint in hints(known=bool(arguments.client_config or known), audited=bool(cluster.audit)):
-                    print(f"orrery: {hint}", file=sys.stderr)
+                link = f"{url}/#code={steering.page.code()}"
+                print(f"orrery: live page, for one login: {link}", file=sys.stderr)
+                known = start.tokens or cluster.options.authentication.admits_users
+                _tell_hints(known=bool(arguments.client_config or known), audited=bool(cluster.audit))
                 if goes_on:
-                    async with trio.open_nursery() as nursery:
-                        nursery.start_soon(collect_when_idle, lambda: cluster.clients.works)
-                        await anext(signals)
-                        nursery.cancel_scope.cancel()
+                    await _served_on(cluster, start, signals)
             end_us = kernel.outside_now_us()
             kernel.set_rate(inf)
             await kernel.run_until(end_us)
             journal.end(End(kernel.now_us, kernel.steps, kernel.trace.sha256()))
 
 
+async def _served_on(cluster: Cluster, start: _Start, signals: AsyncIterator[int]) -> None:
+    """Serve until a signal comes."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(collect_when_idle, lambda: cluster.clients.works)
+        if start.data is not None:
+            nursery.start_soon(_note_positions, cluster.kernel)
+        await anext(signals)
+        nursery.cancel_scope.cancel()
+
+
+async def _note_positions(kernel: Kernel) -> None:
+    """Keep now and then how far a cluster without clients has come."""
+    while True:
+        await trio.sleep(NOTED_S)
+        kernel.gate.note_position()
+
+
+async def _repeat(kernel: Kernel, earlier: Journal) -> None:
+    """Repeat what an earlier server did, as fast as possible.  Raises InputError if it differs."""
+    comparison = Comparison(earlier.checksums)
+    comparison.follow(kernel.trace)
+    end_us = max((one.at_us for one in earlier.operations), default=Virtual(0))
+    told_s = trio.current_time() + TOLD_S
+    async with trio.open_nursery() as nursery:
+
+        async def tell() -> None:
+            await trio.sleep_until(told_s)
+            while True:
+                at, end = format_duration(kernel.now_us), format_duration(end_us)
+                print(f"orrery: repeating the time so far: {at} of {end}", file=sys.stderr)
+                await trio.sleep(TOLD_S)
+
+        nursery.start_soon(tell)
+        await kernel.run_until(end_us)
+        nursery.cancel_scope.cancel()
+    comparison.finish()
+    if comparison.differs_at or kernel.gate.replay:
+        raise InputError("does not repeat as it was served: it cannot be continued", "--data-dir")
+
+
+def _tell_hints(*, known: bool, audited: bool) -> None:
+    for hint in hints(known=known, audited=audited):
+        print(f"orrery: {hint}", file=sys.stderr)
+
+
 def hints(*, known: bool, audited: bool) -> Iterator[str]:
     """What the user of a served cluster may not expect.  known: True if anybody can log in"""
     if not known:
-        yield "no user can log in (give --token-auth-file, or --client-config FILE to write a client configuration)"
+        yield (
+            "no user can log in but on the live page "
+            "(give --token-auth-file, or --client-config FILE to write a client configuration)"
+        )
     if audited:
         yield "the cluster's own requests are audited one by one, so that they take no fast paths"
 
@@ -224,6 +334,7 @@ async def served(
     reaction: float = 0,
     ready: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
     agents: MutableMapping[str, dict[str, str]] | None = None,
+    own: Own | None = None,
 ) -> AsyncIterator[str]:
     """Serve a running cluster to programs of any kind, and yield the URL.  Raises InputError.
 
@@ -242,30 +353,29 @@ async def served(
     ready: waited for, while requests are answered, before client configurations are written
     agents: serve the nodes' agents too, on ports of their own; it is filled with their URLs by node
         and "main", "read-only" or "healthz"
+    own: of a server that is a command's
     """
-    host, port = where
     cluster.kernel.set_rate(pace)
     names = cluster.names
+    keys = new_keys(names) if own is None else own.keys
     configs = (ClientConfig(config),) if isinstance(config, Path) else tuple(config or ())
-    with_token = {secrets.token_urlsafe(TOKEN_BYTES): each for each in configs}
-    everyone = {**tokens, **{token: each.user(names) for token, each in with_token.items()}}
-    files = Files.read(cluster.options.authentication)
-    authority = Authority(names.component("ca"))
-    _post_keys(cluster, authority)
-    hosts = tuple(dict.fromkeys((host, *LOCAL, names.apiserver_service)))
-    trusted = authority.pem + files.client_ca + files.front_proxy_ca
-    context = server_context(authority.server(hosts), trusted)
-    listeners = await _listening(host, port)
-    address = f"{reached_at(host)}:{listeners[0].socket.getsockname()[1]}"
+    with_token = {keys.token(each): each for each in configs}
+    of_page = {} if own is None else {own.steering.page.token: cluster.admin_user}
+    everyone = {**tokens, **of_page, **{token: each.user(names) for token, each in with_token.items()}}
+    files, authority = Files.read(cluster.options.authentication, keys.signing), keys.authority
+    _post_keys(cluster, keys)
+    context = _tls_context(authority, (where[0], *LOCAL, names.apiserver_service), files)
+    listeners = await _listening(*where)
+    address = f"{reached_at(where[0])}:{listeners[0].socket.getsockname()[1]}"
     try:
-        front = make_front(cluster, everyone, address, files, (authority.pem,), front_proxy=front_proxy)
+        trusted = (authority.pem,)
+        front = make_front(cluster, everyone, address, files, trusted, front_proxy=front_proxy, own=own)
         async with trio.open_nursery() as nursery:
             await _begin_outside(cluster, nursery, service_addresses)
             _begin_waits(cluster, nursery, float(reaction), int(wait_for_client))
             app, streams_max = Application(front), cluster.options.api_server.http2_streams_max
             await nursery.start(serve_at, app, listeners, context, connections_max, streams_max)
-            doors = AgentDoors(front.gateway, cluster.nodes)
-            await _expose(cluster, doors, authority, nursery, agents)
+            await _expose(cluster, AgentDoors(front.gateway, cluster.nodes), authority, nursery, agents)
             url = f"https://{address}"
             with cluster.kernel.aside.on_threads(), in_small_parts(cluster.kernel, cluster.storage.store):
                 await ready()
@@ -283,8 +393,17 @@ async def served(
         cluster.kernel.outside.end()
 
 
-def _post_keys(cluster: Cluster, authority: Authority) -> None:
+def _tls_context(authority: Authority, hosts: Sequence[str], files: Files) -> SSLContext:
+    """The server's certificate, and the authorities of clients."""
+    trusted = authority.pem + files.client_ca + files.front_proxy_ca
+    return server_context(authority.server(tuple(dict.fromkeys(hosts))), trusted)
+
+
+def _post_keys(cluster: Cluster, keys: Keys) -> None:
     """Hand the certificate and the keys of a server to its controllers."""
+    if not keys.fresh:
+        return
+    authority = keys.authority
     manager, gate = cluster.options.controller_manager, cluster.kernel.gate
     if not manager.root_ca_file:
         gate.post("root-ca", authority.pem.decode(), lambda _: None)

@@ -15,6 +15,7 @@ from sim.options.machines import PLAIN, DeviceSpec, TopologySpec
 from sim.options.storage_drivers import StoragePlan
 from sim.scenario.schema.common import Matter
 from sim.scenario.schema.sections import Expectation, Runtime
+from sim.units import Wall
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,8 @@ class ClusterPlan:
     adoption: the machines of Node objects that come through the API; None: such objects have none
     storage: the storage drivers, and the classes of their disks
     programs: the real servers behind containers, by image
+    epoch_us: Unix time at which virtual time begins; None for the default
+    served: True if it has what a served cluster has besides
     """
 
     naming: str = "orch"
@@ -108,6 +111,8 @@ class ClusterPlan:
     adoption: AdoptionPlan | None = None
     storage: tuple[StoragePlan, ...] = ()
     programs: Mapping[str, ForwardPlan] = field(default_factory=dict)
+    epoch_us: Wall | None = None
+    served: bool = False
 
 
 # --- steps ----------------------------------------------------------------------------------------
@@ -166,13 +171,17 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One step.  A step with several choices is a random step."""
+    """One step.  A step with several choices is a random step.
+
+    by: the user that does it, for the records of its occurrences; "" if it is not known
+    """
 
     name: str
     start: Start
     choices: tuple[PlannedAction, ...]
     repeat: Repeat | None
     place: str
+    by: str = ""
 
     @property
     def kind(self) -> str:

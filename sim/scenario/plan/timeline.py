@@ -190,7 +190,7 @@ class _Planner:
             start = self._start(step, path, name)
             repeat = self._repeat(step, path, start)
         problems.report()
-        return PlannedStep(name, start, choices, repeat, self.document.place(path))
+        return PlannedStep(name, start, choices, repeat, self.document.place(path), step.by)
 
     def _check_name(self, name: str, index: int, path: Path_) -> None:
         if not _NAME.match(name):

@@ -6,6 +6,7 @@ A path names fields as the file does, list items by number or by `name`: `spec.s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from sim.errors import InputError
@@ -14,6 +15,19 @@ from sim.scenario.read.source import Document, Path_, parse_documents
 
 _PART = pattern(r"([^.\[\]]+)|\[(\d+)\]")
 _PATH = pattern(r"^[^.\[\]]+(?:\.[^.\[\]]+|\[\d+\])*$")
+
+
+def unwritten(name: str) -> Document:
+    """The document of a scenario without a file, of which only settings are known."""
+    head = {"apiVersion": "orrery.dev/v1", "kind": "Scenario", "metadata": {"name": name}}
+    return Document("", {**head, "spec": {"duration": "1h", "cluster": {}}})
+
+
+def settled(document: Document, settings: Iterable[str]) -> Document:
+    """The document with settings.  Raises InputError naming the first that is wrong."""
+    for setting in settings:
+        override(document, setting)
+    return document
 
 
 def override(document: Document, setting: str) -> None:

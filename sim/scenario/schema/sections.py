@@ -227,6 +227,13 @@ class Cluster(Strict):
     """
     programs: dict[str, Program] = {}
     """Programs of images that are real: `my-image:1: {forward: "127.0.0.1:9000"}`."""
+    epoch: str = ""
+    """Time of the wall clock at the start, as 2026-11-28T16:00:00Z; default 2026-01-01T00:00:00Z."""
+    served: bool = False
+    """True: with what `orrery serve` adds: authorities are published, and nodes are restricted.
+
+    A scenario that was saved from a served cluster has it, so that its run is the same.
+    """
 
 
 # --- expectations ---------------------------------------------------------------------------------

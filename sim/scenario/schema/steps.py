@@ -52,6 +52,8 @@ class Step(Actions, kw_only=True):
     until: str | UnsetType = UNSET
     for_: str | UnsetType = msgspec.field(name="for", default=UNSET)
     random: Annotated[list[Drawn], Meta(min_length=1)] | UnsetType = UNSET
+    by: Label = ""
+    """Who does it: shown with the step, and where causes are told."""
 
 
 def given_actions(step: Step | Drawn) -> list[str]:

@@ -252,6 +252,8 @@ class OutsideWatch:
         while True:
             events = self._watch.take(TAKE)
             if self._backlog_max:
+                if events:
+                    self._gateway.before_news()
                 self._events.extend(events)
                 self._bytes += sum(map(_size_of, events))
                 if events:
@@ -333,6 +335,8 @@ class Gateway:
         self._sent: dict[int, Request] = {}  # those at the gate; a replay reads its journal
         self._waiting: dict[int, tuple[OutsideEndpoint, Callable[[Reply], None]]] = {}
         self._streams = Streams(kernel)
+        # Called before a client learns of something that happened in the run.
+        self.before_news: Callable[[], None] = lambda: None
         kernel.gate.handle("request", self._request, self._request_unkept, _is_read)
         kernel.gate.handle("request-gone", self._request_gone)
         kernel.gate.handle("watch-stop", self._watch_stop)
@@ -446,6 +450,14 @@ class Gateway:
         if self.kernel.meters is not None:
             self.kernel.meters.count("apiserver_terminated_watchers_total", (resource,))
 
+    def leave(self) -> None:
+        """End what the clients of an earlier server have left open: it continues its journal."""
+        for ident in list(self._watches):
+            self.stop(ident)
+        for asked in list(self._waiting):
+            self.kernel.gate.post("request-gone", asked, unheard)
+        self._streams.leave()
+
     def begin_counting(self) -> None:
         """Let the components count for a reader outside, unless they do already.
 
@@ -475,8 +487,11 @@ class Gateway:
         request = self._sent.get(asked) or unpack(parts)
         request.authorized = True  # by the chain of the front
 
+        self._asked = max(self._asked, asked)  # a server that continues a journal numbers on
+
         def respond(reply: Reply) -> None:
             self._waiting.pop(asked, None)
+            self.before_news()
             if not reply.code:
                 done((_unavailable(), None))
             elif reply.stream is not None:

@@ -97,6 +97,11 @@ class Streams:
         """A stream has ended."""
         self._open.pop(ident, None)
 
+    def leave(self) -> None:
+        """End all: their clients were those of an earlier server."""
+        for ident in list(self._open):
+            self.post("stream-stop", ident)
+
     # --- inside the simulation --------------------------------------------------------------------
 
     def open(self, reply: Reply, done: Callable[[tuple[Reply, None]], None], *, has_client: bool) -> None:

@@ -48,6 +48,7 @@ def _add_waits(serve: argparse.ArgumentParser) -> None:
 
 def _add_limits(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--journal", type=output_file, metavar="FILE")
+    serve.add_argument("--data-dir", type=Path, metavar="DIR")
     serve.add_argument("--agent-logs", type=Path, metavar="DIR")
     serve.add_argument("--force", action="store_true")
     serve.add_argument("--max-connections", type=_connections, metavar="N")
@@ -151,7 +152,10 @@ def _client_configs(text: str) -> tuple[ClientConfig, ...]:
 def _serve(arguments: argparse.Namespace) -> int:
     from sim.app.serving.client_configs import check_client_configs
     from sim.app.serving.serve import serve
+    from sim.errors import InputError
 
+    if arguments.data_dir is not None and arguments.journal is not None:
+        raise InputError("has a journal of its own", "--data-dir", "leave out --journal")
     inputs = arguments.scenario, arguments.token_auth_file
     configs = arguments.client_config or ()
     written = [config.path for config in configs]

@@ -66,10 +66,14 @@ class Front:
         gates: Collection[str] = (),
         added: Sequence[tuple[str, str]] = (),
         profile: Callable[[int], Awaitable[bytes]] | None = None,
+        known: Sequence[Stage] = (),
+        unknown: Sequence[Stage] = (),
     ) -> None:
         """covers: True if a user may use a verb on a resource everywhere
         gates: feature gates with another value than their default
         added: headers of all answers
+        known: stages of paths that are not the API's, for authorized users
+        unknown: stages of such paths for users without a login
 
         profile: measures this program for some seconds; None if it must not be measured
         """
@@ -83,12 +87,14 @@ class Front:
         pages = Pages(scheme, gateway, documents, profile)
         self._stages: tuple[Stage, ...] = (
             find_information,
+            *unknown,
             check_timeout,
             Authentication(identification, counts, wall_us, audit),
             *([] if audit is None else [Audit(audit)]),
             Impersonator(names, authorizer, judge),
             Classification(names),
             Authorization(authorizer, covers, judge),
+            *known,
             Forwarding(gateway),
             pages,
             Route(pages.no_page),

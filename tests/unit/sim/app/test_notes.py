@@ -15,7 +15,7 @@ from sim.scenario.compile import load
 
 
 def endless_job() -> dict[str, Any]:
-    containers = [{"name": "c", "image": "i", "command": ["perl", "x"]}]
+    containers = [{"name": "c", "image": "nginx"}]
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",

@@ -1,0 +1,3 @@
+"""The control API of a served cluster over HTTP: its paths, what they are put together from, and a
+client.
+"""
