@@ -42,7 +42,7 @@ from sim.api.scheme.scheme import Scheme
 from sim.api.store import Change, Item
 from sim.api.types import BAD_REQUEST, Endpoint, Reply, Request, UserInfo, Verb
 from sim.api.verbs.call import Identities
-from sim.app.agent_logs import logs_in
+from sim.app.agents.logs import logs_in
 from sim.app.audit.outputs import AuditOutputs
 from sim.app.audit.posting import Posting
 from sim.app.cloud import SimulatedCloud

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
-from sim.app.agent_requests import AgentDoors
+from sim.app.agents.requests import AgentDoors
 from sim.app.audit.outputs import refuse_webhook
 from sim.app.cluster import Cluster
 from sim.app.possible import expectations_of, zones_of

@@ -20,3 +20,9 @@ def main() -> int:
     except KeyboardInterrupt:
         print("orrery: interrupted", file=sys.stderr)
         return INTERRUPTED
+
+
+def plugin() -> int:
+    """Run `orrery ctl` as the plugin `kubectl orrery`; returns the exit status."""
+    sys.argv.insert(1, "ctl")
+    return main()

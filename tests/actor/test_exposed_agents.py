@@ -21,7 +21,7 @@ from trio_websocket import (
 
 from actors.node.server import sessions
 from sim.api.types import UserInfo
-from sim.app.agent_requests import AgentDoors
+from sim.app.agents.requests import AgentDoors
 from sim.app.cluster import Cluster
 from sim.app.plain_plan import plain_nodes
 from sim.app.serving.exposed import openssl_name

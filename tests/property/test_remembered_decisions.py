@@ -16,8 +16,8 @@ from sim.api.fairness.classification import Asked, Plan
 from sim.api.types import UserInfo
 from sim.ident import NAMES
 from sim.wire.exchange import PEER, Exchange
+from sim.wire.http.certificates import CertificateReader
 from sim.wire.http.chain.authentication import Authentication, Identification
-from sim.wire.http.chain.certificates import CertificateReader
 from sim.wire.http.chain.request import HttpRequest
 from sim.wire.http.forms import negotiation
 from sim.wire.http.measures.counts import Counts

@@ -66,6 +66,8 @@ DEFAULT_FACTS = NodeFacts()
 class Surroundings:
     """One instance of a container, as its processes see it.  Two are equal only if they are one.
 
+    Size: each attribute is one fact of a container that some program shows.
+
     name: the container's name; pod and namespace: those of its pod
     hostname: as `hostname` shows it
     files: its view of the file system (`files.Tree`)

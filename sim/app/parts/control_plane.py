@@ -21,18 +21,18 @@ from actors.scheduler.actor import scheduler_main
 from sim.api.auth.webhook_authorizer import WebhookAuthorizer
 from sim.api.kinds.core.component_status import Answer
 from sim.api.types import Obj, UserInfo
+from sim.app.agents.pods import AgentCalls, agent_listens
 from sim.app.dialling.dials import Backends, PodCalls
 from sim.app.metrics import MetricsServer
 from sim.app.options import read_receivers
-from sim.app.parts import metrics_apis
 from sim.app.parts.agent_access import Doors, Identity, agent_identities
 from sim.app.parts.api_services import ApiPrograms
-from sim.app.parts.metrics_apis import DelegatedMetrics, MetricsApis
+from sim.app.parts.metrics import apis as metrics_apis
+from sim.app.parts.metrics.apis import DelegatedMetrics, MetricsApis
 from sim.app.parts.overview import probed
 from sim.app.parts.ports import BuiltCluster
 from sim.app.parts.services import Services
 from sim.app.parts.webhooks import WebhookPrograms
-from sim.app.pod_logs import AgentCalls, agent_listens
 from sim.client import Channel
 from sim.kernel import Context
 from sim.options.node.agent import NodeAgentOptions

@@ -24,7 +24,7 @@ import trio
 
 from actors.node.node import Node
 from actors.node.server.exchange import Port
-from sim.app.agent_requests import AgentDoors
+from sim.app.agents.requests import AgentDoors
 from sim.app.cluster import Cluster
 from sim.app.serving.front import outside_us
 from sim.errors import InputError
@@ -34,7 +34,7 @@ from sim.options.node.agent import NodeAgentOptions
 from sim.options.node.servers import CIPHER_SUITES, TLS_VERSIONS
 from sim.wire.authority import Authority
 from sim.wire.http.app import Application
-from sim.wire.http.chain.certificates import CertificateReader
+from sim.wire.http.certificates import CertificateReader
 from sim.wire.http.fronts.server import serve_at
 from sim.wire.http.remote.agents import AgentFront
 from sim.wire.tls import Pair, server_context

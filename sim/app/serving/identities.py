@@ -60,7 +60,7 @@ from sim.kernel import Kernel
 from sim.options.apiserver.authentication import AuthenticationFlags
 from sim.options.controllers.manager import ControllerManagerOptions
 from sim.wire.authority import Authority
-from sim.wire.http.chain.certificates import CertificateReader, load_bundle
+from sim.wire.http.certificates import CertificateReader, load_bundle
 from sim.wire.http.documents import Published
 from sim.wire.outside.calls import Receiver
 from sim.wire.tls import client_context

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import trio
 
 from sim.api.types import UserInfo
-from sim.app.agent_requests import AgentDoors
+from sim.app.agents.requests import AgentDoors
 from sim.app.audit.outputs import refuse_existing
 from sim.app.audit.webhook import Webhook
 from sim.app.cluster import Cluster

@@ -89,7 +89,10 @@ RESYNC_MIN_US = SECOND  # client-go tools/cache/shared_informer.go: minimumResyn
 
 
 class Informer:
-    """The cached view that this process has of one resource or of a selection of it."""
+    """The cached view that this process has of one resource or of a selection of it.
+
+    Size: its pass for one event reads most of them; to reach them through parts costs 1 % of a run.
+    """
 
     def __init__(
         self, ctx: Context, client: Client, resource: str | Resource, selection: Selection, resync_us: int = 0

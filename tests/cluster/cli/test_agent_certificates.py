@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sim.api.types import Obj
+from sim.app.agents.pods import agent_listens
 from sim.app.cluster import Cluster
 from sim.app.plain_plan import plain_nodes
-from sim.app.pod_logs import agent_listens
 from sim.errors import InputError
 from sim.options.node.agent import parse_node_agent
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan

@@ -8,7 +8,6 @@ parameters as options: `orrery ctl fail --nodes zone=a --how power-loss --for 5m
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,13 +29,6 @@ def add(commands: Commands) -> None:
     words = ctl.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND ...")
     complete_with(words, _words)
     ctl.set_defaults(rest="words", call=lambda arguments: control(arguments.words, "orrery ctl"))
-
-
-def main() -> int:
-    """Entry point of the plugin `kubectl orrery`."""
-    from sim.app.cli.main import main as command
-
-    return command(["ctl", *sys.argv[1:]])
 
 
 def control(words: Sequence[str], prog: str) -> int:

@@ -25,8 +25,8 @@ from sim.api.auth.authenticator import (
 )
 from sim.units import SECOND
 from sim.wire.exchange import PEER
+from sim.wire.http.certificates import CertificateReader
 from sim.wire.http.chain.audited import HttpAudit
-from sim.wire.http.chain.certificates import CertificateReader
 from sim.wire.http.chain.request import HttpRequest
 from sim.wire.http.measures.counts import Counts
 from sim.wire.http.refused import Refused

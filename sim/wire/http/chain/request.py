@@ -28,6 +28,8 @@ COMMON = ("Cache-Control", "no-cache, private")  # a header of each answer
 class HttpRequest:
     """A request, with the findings of the stages in the order in which they are found.
 
+    Size: each attribute is the finding of one stage.
+
     begun_us: when it came, in the time of the cluster
     header: returns the first value of a header, named in lower case; "" if there is none
     server: the replica that a load balancer chooses for it, if one runs; scheme: its resources

@@ -20,7 +20,7 @@ from sim.api.auth.authenticators.client_certificates import certificate_error
 from sim.api.streams import HEAD, packed_request, unpacked_head
 from sim.api.types import UserInfo
 from sim.wire.exchange import OPENED, PEER, Exchange, Response
-from sim.wire.http.chain.certificates import CertificateReader
+from sim.wire.http.certificates import CertificateReader
 from sim.wire.http.remote.agreement import Agreed, agree
 from sim.wire.http.remote.carrying import Carrying
 from sim.wire.http.remote.proxying import NoAnswer, proxied_at, rewritten_answer

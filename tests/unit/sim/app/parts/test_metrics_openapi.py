@@ -3,7 +3,7 @@
 import pytest
 
 from sim.api.openapi.merging import below, used
-from sim.app.parts.metrics_openapi import metrics_document
+from sim.app.parts.metrics.openapi import metrics_document
 from sim.ident import NAMES
 
 

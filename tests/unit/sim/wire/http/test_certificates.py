@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from sim.wire.authority import VALID, Authority
-from sim.wire.http.chain.certificates import REMEMBERED_MAX, CertificateReader
+from sim.wire.http.certificates import REMEMBERED_MAX, CertificateReader
 from sim.wire.tls import Pair
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -38,7 +38,7 @@ from sim.api.selectors import LabelSelector, SelectorError, parse_labels
 from sim.api.types import Obj
 from sim.app.metrics import WINDOW_US, MetricsServer
 from sim.app.parts.api_services import ApiRequest, resource_list
-from sim.app.parts.metrics_openapi import metrics_document
+from sim.app.parts.metrics.openapi import metrics_document
 from sim.ident import Names
 from sim.units import BINARY_SI, MS, SECOND, format_quantity, format_quantity_milli, format_time
 

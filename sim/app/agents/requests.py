@@ -4,7 +4,7 @@ The first bytes of the client are the packed request; the first that come are th
 answer.  Then comes its body, or the messages of the stream that the answer has opened.
 
 Holds: a request has one answer, or its connection ends; a stream ends as those of
-`sim.app.agent_streams`.
+`sim.app.agents.streams`.
 
 Mirrors  kubernetes v1.25 pkg/kubelet/client/kubelet_client.go; apimachinery v1.25 pkg/util/proxy.
 """
@@ -20,7 +20,7 @@ from actors.node.node import Node
 from sim.api import status
 from sim.api.streams import BODY, HEAD, StreamRequest, packed_head, unpacked_request
 from sim.api.types import Reply, UserInfo
-from sim.app.agent_streams import AgentStream
+from sim.app.agents.streams import AgentStream
 from sim.ident import Names
 from sim.kernel import Context
 from sim.options.node.agent import NodeAgentOptions

@@ -18,8 +18,8 @@ from sim.api.streams import StreamRequest
 from sim.api.types import Obj, Reply
 from sim.api.verbs.call import Call
 from sim.api.verbs.log import log_options
-from sim.app.agent_requests import server_identity
-from sim.app.agent_streams import AgentStream
+from sim.app.agents.requests import server_identity
+from sim.app.agents.streams import AgentStream
 from sim.ident import Names
 from sim.kernel import Context
 from sim.options.node.agent import NodeAgentOptions
@@ -93,7 +93,7 @@ class AgentCalls:
     def _connect(self, node: Node, request: StreamRequest, address: str) -> Reply:
         """A connection to the server of an agent."""
         from actors.node.server.exchange import Port
-        from sim.app.agent_requests import AgentConnection
+        from sim.app.agents.requests import AgentConnection
 
         user = server_identity(self._names, self._agents[node.name])
         stream = AgentConnection(self._context(), node, request, address, self._left, Port.MAIN, user)

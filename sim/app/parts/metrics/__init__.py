@@ -1,0 +1,1 @@
+"""The APIs of metrics: what they answer, and their OpenAPI documents."""
