@@ -41,7 +41,6 @@ ROWS = {
     "event": ("type", "reason", "kind/namespace/name", "message", "count"),
     "step": ("name", "kind", "begin or end"),
 }
-KEYED = ("node", "pod", "leader")  # a later row of the same name replaces an earlier one
 Row = tuple[Any, ...]
 
 

@@ -67,7 +67,7 @@ from sim.wire.outside.calls import OutsideSender
 from sim.wire.tls import server_context
 
 NOTED_S = 1.0  # real seconds
-TOLD_S = 2.0  # real seconds between two lines about a repetition
+SHOWN_S = 2.0  # real seconds between two lines about a repetition
 # Names in a server certificate in addition to the host of the command line.
 LOCAL = ("localhost", "127.0.0.1", "::1")
 
@@ -271,15 +271,15 @@ async def _repeat(kernel: Kernel, earlier: Journal) -> None:
     comparison = Comparison(earlier.checksums)
     comparison.follow(kernel.trace)
     end_us = max((one.at_us for one in earlier.operations), default=Virtual(0))
-    told_s = trio.current_time() + TOLD_S
+    next_s = trio.current_time() + SHOWN_S
     async with trio.open_nursery() as nursery:
 
         async def tell() -> None:
-            await trio.sleep_until(told_s)
+            await trio.sleep_until(next_s)
             while True:
                 at, end = format_duration(kernel.now_us), format_duration(end_us)
                 print(f"orrery: repeating the time so far: {at} of {end}", file=sys.stderr)
-                await trio.sleep(TOLD_S)
+                await trio.sleep(SHOWN_S)
 
         nursery.start_soon(tell)
         await kernel.run_until(end_us)

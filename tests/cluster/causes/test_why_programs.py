@@ -20,7 +20,7 @@ FAILING_PROBE = {
     "periodSeconds": 5,
     "failureThreshold": 2,
 }
-UNREADY_PROBE = {"exec": {"command": ["cat", "/var/x"]}}
+UNREADY_PROBE = {"exec": {"command": ["cat", "/tmp/healthy"]}}
 HOOK = {"postStart": {"exec": {"command": ["sh", "-c", "exit 4"]}}}
 
 
@@ -52,7 +52,7 @@ SAID = {
         "Unhealthy of pods/default/probed: Liveness probe failed: broken",
         "kills c of pods/default/probed: Container c failed liveness probe, will be restarted",
     ),
-    "unready": ("Readiness probe failed: cat: can't open '/var/x': No such file or directory",),
+    "unready": ("Readiness probe failed: cat: can't open '/tmp/healthy': No such file or directory",),
     "hooked": ("FailedPostStartHook of pods/default/hooked: ",),
     "syntax": ("c with exit code 127 (Error)", "not simulated: the shell: select is not understood"),
 }  # fmt: skip
