@@ -207,8 +207,9 @@ async def _main(arguments: argparse.Namespace, start: _Start) -> None:
                     kernel.gate.post(BEGIN, None, unheard)
                 else:
                     entrance.gateway.leave()
-                kernel.set_goal(NEVER_US)
-                if arguments.client_config and not arguments.wait_for_client:
+                if arguments.pace:
+                    kernel.set_goal(NEVER_US)
+                if arguments.pace and arguments.client_config and not arguments.wait_for_client:
                     goes_on = await wait_for_nodes(cluster, signals)
 
             if start.data is not None:
@@ -219,7 +220,7 @@ async def _main(arguments: argparse.Namespace, start: _Start) -> None:
                 served(
                     cluster,
                     arguments.client_config,
-                    arguments.pace,
+                    arguments.pace or 1.0,
                     where,
                     start.tokens,
                     most,
@@ -239,6 +240,7 @@ async def _main(arguments: argparse.Namespace, start: _Start) -> None:
                     print(f"orrery: agent of {name}: {shown}", flush=True)
                 link = f"{url}/#code={steering.page.code()}"
                 print(f"orrery: live page, for one login: {link}", file=sys.stderr)
+                _tell_next(arguments)
                 known = start.tokens or cluster.options.authentication.admits_users
                 _tell_hints(known=bool(arguments.client_config or known), audited=bool(cluster.audit))
                 if goes_on:
@@ -287,6 +289,17 @@ async def _repeat(kernel: Kernel, earlier: Journal) -> None:
     comparison.finish()
     if comparison.differs_at or kernel.gate.replay:
         raise InputError("does not repeat as it was served: it cannot be continued", "--data-dir")
+
+
+def _tell_next(arguments: argparse.Namespace) -> None:
+    """Say how the cluster is reached, and how time is let pass."""
+    if arguments.client_config:
+        file = arguments.client_config[0].path
+        print(f"orrery: kubectl --kubeconfig {file} get nodes", file=sys.stderr)
+        if not arguments.pace:
+            print(f"orrery: time rests: orrery ctl --client-config {file} resume", file=sys.stderr)
+    elif not arguments.pace:
+        print("orrery: time rests until the live page resumes it", file=sys.stderr)
 
 
 def _tell_hints(*, known: bool, audited: bool) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,3 +37,27 @@ def test_folder_of_a_running_server_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is used by another server"):
         DataDir(tmp_path)
     assert first.earlier(Session()) is None
+
+
+def ran(*words: str) -> tuple[int, str]:
+    """Exit status and what is said, of a command in a process of its own."""
+    command = [sys.executable, "-m", "sim.app.cli.main", *words]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return done.returncode, done.stdout
+
+
+@pytest.mark.slow
+def test_cluster_goes_up_down_and_up_again_where_it_was(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    common = ("--folder", str(folder))
+    ctl = ("ctl", "--client-config", str(folder / "config"))
+    status, said = ran("up", "--port", "0", "--pace", "0", *common)
+    assert (status, "time rests" in said) == (0, True)
+    assert ran(*ctl, "run", "90s")[0] == 0
+    status, said = ran("up", *common)
+    assert (status, "is up already" in said) == (2, True)
+    assert [ran("down", *common)[0] for _ in range(2)] == [0, 2]
+    assert ran("up", "--port", "0", "--pace", "0", *common)[0] == 0
+    assert "1m30.000s, paused" in ran(*ctl, "state")[1]
+    assert ran("down", "--delete", *common)[0] == 0
+    assert list(folder.iterdir()) == []

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sim.app.cli.commands import ctl, files, imports, reference, replay, run, serve, sweep, trace, whatif
+from sim.app.cli.commands import ctl, files, imports, reference, replay, run, serve, sweep, trace, up, whatif
 
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands
@@ -23,6 +23,7 @@ GROUPS: tuple[Callable[[Commands], None], ...] = (
     files.add,
     imports.add,
     whatif.add,
+    up.add,
     serve.add,
     ctl.add,
     replay.add,

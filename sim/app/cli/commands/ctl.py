@@ -160,6 +160,8 @@ def _clock(found: Mapping[str, Any]) -> str:
 
     pace = "as fast as possible" if found["pace"] == "max" else f"pace {found['pace']:g}"
     rest = "paused" if found["paused"] else pace
+    if found["held_by"]:
+        rest = f"held by {', '.join(found['held_by'])}"
     return f"{clock(found['virtual_us'])}, {rest}, {len(found['faults'])} active faults"
 
 

@@ -26,7 +26,7 @@ def add(commands: Commands) -> None:
     add_scenario(serve, optional=True)
     serve.add_argument("--host", type=_host, default="127.0.0.1")
     serve.add_argument("--port", type=_port, default=6443)
-    serve.add_argument("--pace", type=_pace, default=1.0, metavar="1|60|max")
+    serve.add_argument("--pace", type=_pace, default=1.0, metavar="1|60|max|0")
     serve.add_argument("--api-server", action="append", default=[], type=_flag, metavar="NAME=VALUE")
     serve.add_argument("--profile", choices=tuple(PROFILES))
     serve.add_argument("--nodes", type=count, metavar="N")
@@ -132,10 +132,9 @@ def _pace(text: str) -> float:
     except ValueError:
         value = -1.0
     if value == 0:
-        problem = "would stop time for good, since nothing could move it: a slow pace is e.g. 0.001"
-        raise argparse.ArgumentTypeError(f"{text} {problem}")
+        return value
     if not PACE_MIN <= value <= PACE_MAX:
-        problem = f"is no pace: a number from {PACE_MIN} to {PACE_MAX}, or max"
+        problem = f"is no pace: a number from {PACE_MIN} to {PACE_MAX}, max, or 0 for a start at rest"
         raise argparse.ArgumentTypeError(f"{text} {problem}")
     return value
 
@@ -162,5 +161,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     check_outputs(*written, arguments.journal, inputs=inputs, private=True)
     if not arguments.force:
         check_client_configs(configs)
+    if arguments.scenario is None and arguments.naming is None and not arguments.profile:
+        arguments.naming = "kubernetes"
     arguments.set = [*settings_of(arguments.profile or ""), *arguments.set, *arguments.api_server]
     return serve(arguments)

@@ -14,7 +14,20 @@ from sim.texts import rows
 
 ROOT = Path(__file__).resolve().parents[5]
 DOCUMENTS = ("README.md", "FIDELITY.md", "BENCHMARKS.md", "scenarios/README.md", "tests/cluster/README.md")
-COMMANDS = ("run", "sweep", "validate", "list", "import", "whatif", "serve", "why", "diff", "show")
+COMMANDS = (
+    "run",
+    "sweep",
+    "validate",
+    "list",
+    "import",
+    "whatif",
+    "up",
+    "down",
+    "serve",
+    "why",
+    "diff",
+    "show",
+)
 NOTE = re.compile(r"\s{2,}\S.*$")  # the explanation beside a command
 
 
