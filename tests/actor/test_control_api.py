@@ -6,9 +6,11 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 import trio
 import yaml
@@ -17,6 +19,7 @@ from sim.app.control import changes as changes_module
 from sim.app.run import Outside, run_plan
 from sim.app.steering.routes import PREFIX, ROUTES
 from sim.kernel import DEFAULT_EPOCH_US
+from sim.scenario.actions import KINDS
 from sim.scenario.compile import load
 from tests.actor.steered import BINDING, Steered, steered
 
@@ -311,3 +314,67 @@ async def test_page_logs_in_once_and_loads_nothing_from_elsewhere(tmp_path: Path
             assert (await browser.post("/orrery/login", json={"code": code})).status_code == 401
         assert (await browser.post("/orrery/login", content=b"[")).status_code == 401
         assert (await browser.get("/")).status_code == 403  # of a client that is no browser
+
+
+WORDS = (
+    "",
+    "x",
+    "node-0",
+    "5m",
+    "-1s",
+    "1e999",
+    "/",
+    "a/b",
+    "\x00",
+    "<script>",
+    "é" * 50,
+    "all nodes are ready",
+)
+
+
+def drawn_value(random: Random, depth: int = 0) -> Any:
+    """A value of JSON of any kind."""
+    kind = random.randrange(8 if depth < 3 else 5)
+    if kind < 2:
+        return random.choice(WORDS)
+    if kind < 5:
+        return random.choice((0, -1, 2**63, 1.5, True, None, 10**30))
+    if kind == 5:
+        return [drawn_value(random, depth + 1) for _ in range(random.randrange(3))]
+    keys = [
+        *WORDS,
+        *KINDS,
+        "name",
+        "for",
+        "how",
+        "nodes",
+        "step",
+        "actor",
+        "when",
+        "within",
+        "never",
+        "after",
+    ]
+    return {random.choice(keys): drawn_value(random, depth + 1) for _ in range(random.randrange(4))}
+
+
+def drawn_step(random: Random) -> Any:
+    """A step of a known kind with parameters of any kind."""
+    kind = random.choice([*KINDS.values()])
+    names = [field.encode_name for field in msgspec.structs.fields(kind.parameters)]
+    return {kind.name: {name: drawn_value(random) for name in names if random.random() < 0.7}}
+
+
+@pytest.mark.slow
+async def test_random_requests_meet_no_error_of_the_server(tmp_path: Path) -> None:
+    random = Random(11)
+    paths = [route for route in ROUTES if route.path not in ("/changes", "/time/run", "/time/resume")]
+    async with steered(tmp_path, nodes=1) as at:
+        await ready(at)
+        for _ in range(400):
+            route = random.choice(paths)
+            path = route.path.replace("{name}", random.choice(["x", "fail-1", "%00", "a%2Fb"]))
+            body = drawn_step(random) if route.path == "/steps" else drawn_value(random)
+            query = f"?{random.choice(['target', 'from', 'name'])}={random.choice(['pod/*', '5m', '%ff'])}"
+            answer = await at.ask(route.method, path + query, body)
+            assert answer.status_code < 500, (route, body, answer.text)

@@ -214,9 +214,9 @@ class Control:
         named = {"name": f"expectation-{len(self._names) + 1}", **entry}
         if len(self._names) >= EXPECTATIONS_MAX:
             raise InputError(f"there are {EXPECTATIONS_MAX} expectations", "", "start another session")
+        self._built(named)
         if named["name"] in self._names:
             raise InputError(f"there is an expectation {named['name']!r}", "name", "choose another name")
-        self._built(named)
         await self._submitted(EXPECT, user, named)
         self._changed()
         return str(named["name"])
@@ -249,6 +249,8 @@ class Control:
         if len(self.done) >= STEPS_MAX:
             raise InputError(f"{STEPS_MAX} steps were done", "", "start another session")
         entry = dict(step)
+        if not isinstance(entry.get("name", ""), str):
+            raise InputError("a name is a text", "name")
         if not entry.get("name"):
             number = 1
             while f"{kinds[0]}-{number}" in self._counts:

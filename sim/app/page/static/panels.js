@@ -41,9 +41,11 @@ export class Panels {
     const rows = this.view.state().events.slice(-SHOWN).reverse();
     const cells = rows.map(([, us, type, reason, object, message, count]) => {
       const [kind, namespace, name] = object.split("/");
-      return [at(us), el("td", { class: type === "Warning" ? "failed" : "" }, reason), link(`${kind.toLowerCase()}/${name}`, () => this.open(kind.toLowerCase(), namespace, name)), `${message}${count > 1 ? ` (${count} times)` : ""}`];
+      const about = link(`${kind.toLowerCase()}/${name}`, () => this.open(kind.toLowerCase(), namespace, name));
+      const said = el("span", { class: type === "Warning" ? "failed" : "" }, reason);
+      return [at(us), el("td", {}, said, " ", about, el("div", {}, `${message}${count > 1 ? ` (${count} times)` : ""}`))];
     });
-    return { key: `${rows.length} ${rows[0]?.[1]} ${rows[0]?.[4]}`, parts: [rows.length ? table(["time", "reason", "object", "message"], cells) : el("p", { class: "soft" }, "no events")] };
+    return { key: `${rows.length} ${rows[0]?.[1]} ${rows[0]?.[4]}`, parts: [rows.length ? table(["time", "event"], cells) : el("p", { class: "soft" }, "no events")] };
   }
 
   expectations() {
