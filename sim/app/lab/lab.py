@@ -61,6 +61,8 @@ from sim.units import SECOND, parse_duration_us
 if TYPE_CHECKING:
     import polars
 
+    from sim.app.lab.connected import ConnectedLab
+
 Obj = dict[str, Any]
 FOREVER = "100000h"  # the length of a run without a plan
 
@@ -244,6 +246,13 @@ class Lab:
         self._portal = Portal(lambda: session().opened(), _halt, f"lab of {plan.name}")
         # The last reference, or the end of the interpreter, ends the thread.
         self._finalizer = weakref.finalize(self, _end, self._portal, folder)
+
+    @staticmethod
+    def connect(config: str | Path | None = None, context: str = "") -> ConnectedLab:
+        """The lab of a served cluster, by its client configuration; None for that of kubectl."""
+        from sim.app.lab.connected import ConnectedLab
+
+        return ConnectedLab(config, context)
 
     def close(self) -> None:
         """End the cluster and its thread.  A second call has no effect."""

@@ -19,6 +19,7 @@ import pytest
 
 from sim.app.cli.commands.ctl import value_of
 from sim.app.cli.main import main
+from sim.app.lab.lab import Lab
 from sim.errors import InputError
 
 PAGES = Path(__file__).parents[3] / "docs" / "how-to"
@@ -88,6 +89,37 @@ def test_operator_is_debugged_in_lockstep_as_the_page_says(
         assert "holds nothing" in capsys.readouterr().err
         assert main(["ctl", "fail", "--nodes", "name=node-9", "--how", "power-loss"]) == 2
         assert "node-9" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_lab_steers_a_served_cluster(tmp_path: Path) -> None:
+    with served(tmp_path, "--nodes", "2") as config:
+        lab = Lab.connect(config)
+        lab.pause()
+        lab.expect({"name": "lost", "when": "any nodes have Ready=Unknown", "within": ["30s", "50s"]})
+        assert lab.fail(nodes={"name": "node-0"}, how="power-loss", for_="10m") == "fail-1"
+        took_s = lab.run_until("any nodes have Ready=Unknown")
+        assert took_s is not None and 30 < took_s < 50
+        assert lab.state().ready == 1
+        assert [one["state"] for one in lab.expectations()] == ["holds"]
+        assert "by admin" in str(lab.why("node/node-0"))
+        assert lab.run_until("any nodes have Ready=False", limit="1m") is None
+        lab.save(tmp_path / "mine.yaml", name="mine")
+        with pytest.raises(InputError, match="exists already"):
+            lab.save(tmp_path / "mine.yaml")
+        with pytest.raises(AttributeError, match="fail"):
+            lab.fial(nodes={})
+        with pytest.raises(InputError, match="node-9"):
+            lab.fail(nodes={"name": "node-9"}, how="power-loss")
+        sha256, before_s = lab.trace_sha256, lab.now_s
+    result = json.loads(run_of(tmp_path / "mine.yaml"))
+    assert (result["trace_sha256"], result["virtual_s"]) == (sha256, before_s)
+
+
+def run_of(file: Path) -> str:
+    """What a run of a scenario prints as JSON."""
+    command = [sys.executable, "-m", "sim.app.cli.main", "run", str(file), "--json"]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def test_values_of_options_are_yaml_pairs_or_lists() -> None:
