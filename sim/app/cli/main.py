@@ -130,7 +130,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 _SECTIONS = {
     "run and judge": ("run", "sweep", "validate", "list", "init", "import", "whatif"),
-    "serve the API": ("up", "down", "serve", "ctl", "replay"),
+    "serve the API": ("up", "down", "serve", "ctl", "snapshot", "replay"),
     "see why": ("why", "diff", "show"),
     "look up": ("faults", "conditions", "options", "schema"),
 }

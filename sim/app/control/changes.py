@@ -182,7 +182,7 @@ class Changes:
 
     def time(self) -> dict[str, Any]:
         """The state of time, in numbers that cost nothing to find."""
-        return {**self.control.clock(), **self._counts}
+        return {**self.control.clock(noted=False), **self._counts}
 
     async def messages(self) -> AsyncGenerator[bytes, None]:
         """The messages for one viewer, JSON: {"rows", "time", "judged"?, "reset"?}."""

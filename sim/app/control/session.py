@@ -348,8 +348,13 @@ class Control:
         active = self.cluster.do.active
         return [name for name in self._begun if name in active]
 
-    def clock(self) -> Obj:
-        """The state of time, which costs little to find."""
+    def clock(self, *, noted: bool = True) -> Obj:
+        """The state of time, which costs little to find.
+
+        noted: False for a display, of which the journal need not know
+        """
+        if noted:
+            self.before_news()
         kernel = self.cluster.kernel
         goal_us = kernel.pace.goal_us
         return {
@@ -365,7 +370,6 @@ class Control:
 
     def state(self) -> Obj:
         """The present state in numbers."""
-        self.before_news()
         kernel, clock = self.cluster.kernel, self.clock()
         return {
             "scenario": self.plan.name,

@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
@@ -77,6 +78,16 @@ class DataDir:
             raise InputError(f"cannot be used: {error.strerror}", str(folder)) from None
         if not claim(self._lock):
             raise InputError("is used by another server", str(folder), "end it, or name another folder")
+
+    def close(self) -> None:
+        """Let another server have it."""
+        os.close(self._lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def journal_file(self) -> Path:

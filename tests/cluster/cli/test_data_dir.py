@@ -61,3 +61,30 @@ def test_cluster_goes_up_down_and_up_again_where_it_was(tmp_path: Path) -> None:
     assert "1m30.000s, paused" in ran(*ctl, "state")[1]
     assert ran("down", "--delete", *common)[0] == 0
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_snapshots_are_restored_and_forked(tmp_path: Path) -> None:
+    folder, twin = tmp_path / "mine", tmp_path / "twin"
+    data = ("--data-dir", str(folder / "data"))
+    up = ("up", "--port", "0", "--pace", "0", "--folder", str(folder))
+    ctl = ("ctl", "--client-config", str(folder / "config"))
+    assert ran(*up)[0] == 0
+    assert ran(*ctl, "run", "1m")[0] == 0
+    assert ran("snapshot", "save", "early", *data)[0] == 0
+    assert ran(*ctl, "run", "1m")[0] == 0
+    status, said = ran("snapshot", "restore", "early", *data)
+    assert (status, "is used by another server" in said) == (2, True)
+    assert ran("down", "--folder", str(folder))[0] == 0
+    assert ran("snapshot", "fork", "--to", str(twin), *data)[0] == 0
+    assert ran("snapshot", "restore", "early", *data)[0] == 0
+    assert ran(*up)[0] == 0
+    said = ran(*ctl, "state")[1]
+    assert ran("down", "--folder", str(folder))[0] == 0
+    assert "paused" in said
+    listed = ran("snapshot", "list", *data)[1]
+    assert [line.split()[-1] for line in listed.splitlines()] == ["early", "before-early-1"]
+    assert read_journal(twin / "journal").virtual_us == 120_000_000
+    status, said = ran("snapshot", "restore", "erly", *data)
+    assert (status, "early" in said) == (2, True)
+    assert ran("snapshot", "fork", "--to", str(twin), *data)[0] == 2

@@ -12,7 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sim.app.cli.commands import ctl, files, imports, reference, replay, run, serve, sweep, trace, up, whatif
+from sim.app.cli.commands import (
+    ctl,
+    files,
+    imports,
+    reference,
+    replay,
+    run,
+    serve,
+    snapshot,
+    sweep,
+    trace,
+    up,
+    whatif,
+)
 
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands
@@ -26,6 +39,7 @@ GROUPS: tuple[Callable[[Commands], None], ...] = (
     up.add,
     serve.add,
     ctl.add,
+    snapshot.add,
     replay.add,
     trace.add,
     reference.add,

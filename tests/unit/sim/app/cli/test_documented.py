@@ -24,6 +24,7 @@ COMMANDS = (
     "up",
     "down",
     "serve",
+    "snapshot",
     "why",
     "diff",
     "show",
