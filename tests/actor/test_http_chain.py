@@ -73,7 +73,7 @@ async def test_requests_leave_nothing_behind_at_the_gate() -> None:
         ):
             await asked(front, method, target, body)
         (server,) = cluster.api_servers.values()
-        assert (front._gateway._sent, front._gateway._waiting, server.traffic.flights) == ({}, {}, {})
+        assert (front.gateway._sent, front.gateway._waiting, server.traffic.flights) == ({}, {}, {})
 
 
 async def test_read_that_cannot_be_served_at_once_takes_the_ordinary_path(
@@ -111,7 +111,7 @@ async def test_list_that_reads_postings_counts_all_objects_of_its_range_as_fetch
         for number in range(ITEMS_MIN):
             body = b'{"metadata":{"name":"m%d","labels":{"l":"%d"}}}' % (number, number % 2)
             assert (await asked(front, "POST", MAPS, body)).code == 201
-        front._gateway.begin_counting()
+        front.gateway.begin_counting()
         found = await asked(front, "GET", f"{MAPS}?labelSelector=l%3D1")
         assert isinstance(found.body, bytes)
         assert found.body.count(b'"name":"m') == ITEMS_MIN // 2

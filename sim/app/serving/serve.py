@@ -116,7 +116,7 @@ def serve(arguments: argparse.Namespace) -> int:
     # The trace answers why something happened; it is gone with the server.
     with TemporaryDirectory(prefix="orrery-", ignore_cleanup_errors=True) as folder, young_collections():
         file = Path(folder) / "serve.trace"
-        with closing(Trace(file, header_of(plan, plan.seed))) as trace:
+        with closing(Trace(file, header_of(plan, plan.seed), needed=False)) as trace:
             trio.run(_main, arguments, _Start(session, plan, tokens, trace, data, earlier, keys))
     return 0
 
@@ -239,7 +239,7 @@ async def _main(arguments: argparse.Namespace, start: _Start) -> None:
                     shown = ", ".join(f"{port} {each}" for port, each in urls.items())
                     print(f"orrery: agent of {name}: {shown}", flush=True)
                 link = f"{url}/#code={steering.page.code()}"
-                print(f"orrery: live page, for one login: {link}", file=sys.stderr)
+                print(f"orrery: live page, for one login: {link}", flush=True)
                 _tell_next(arguments)
                 known = start.tokens or cluster.options.authentication.admits_users
                 _tell_hints(known=bool(arguments.client_config or known), audited=bool(cluster.audit))
@@ -295,11 +295,11 @@ def _tell_next(arguments: argparse.Namespace) -> None:
     """Say how the cluster is reached, and how time is let pass."""
     if arguments.client_config:
         file = arguments.client_config[0].path
-        print(f"orrery: kubectl --kubeconfig {file} get nodes", file=sys.stderr)
+        print(f"orrery: kubectl --kubeconfig {file} get nodes", flush=True)
         if not arguments.pace:
-            print(f"orrery: time rests: orrery ctl --client-config {file} resume", file=sys.stderr)
+            print(f"orrery: time rests: orrery ctl --client-config {file} resume", flush=True)
     elif not arguments.pace:
-        print("orrery: time rests until the live page resumes it", file=sys.stderr)
+        print("orrery: time rests until the live page resumes it", flush=True)
 
 
 def _tell_hints(*, known: bool, audited: bool) -> None:

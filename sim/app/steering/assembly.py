@@ -31,16 +31,24 @@ def make_steering(control: Control, document: Callable[[Plan], Mapping[str, Any]
     cluster, plan, trace = control.cluster, control.plan, control.cluster.kernel.trace
     finders = trio.CapacityLimiter(1)
 
+    def copy_to(file: Path) -> None:
+        try:
+            trace.copy(file)
+        except ValueError:
+            raise InputError(
+                "the trace could not be written any more, so that causes are not known"
+            ) from None
+
     def copied() -> bytes:
         with NamedTemporaryFile(prefix="orrery-", suffix=".trace") as file:
-            trace.copy(Path(file.name))
+            copy_to(Path(file.name))
             return Path(file.name).read_bytes()
 
     async def story(target: str, namespace: str, what: str) -> dict[str, Any]:
         remarks: list[str] = []
         with NamedTemporaryFile(prefix="orrery-", suffix=".trace") as file:
             copy = Path(file.name)
-            trace.copy(copy)
+            copy_to(copy)
             try:
                 found = await trio.to_thread.run_sync(
                     lambda: find_story(copy, target, namespace, what=what, remark=remarks.append),

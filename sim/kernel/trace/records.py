@@ -72,7 +72,11 @@ class Kind:
 class Trace:
     """Collects records, hashes them and writes them to a file, if one is given."""
 
-    def __init__(self, path: Path | None = None, header: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, path: Path | None = None, header: Mapping[str, Any] | None = None, *, needed: bool = True
+    ) -> None:
+        """needed: False for a file that is given up where it cannot be written"""
+        self._needed = needed
         self.count = 0
         self.outcome: Mapping[str, Any] | None = None  # of the run, for the end mark
         # Gets the rows of each batch that is complete.
@@ -197,7 +201,9 @@ class Trace:
             with suppress(OSError):
                 file.close()
             error.filename = str(self._path)  # an error of a write does not contain it
-            raise
+            if self._needed:
+                raise
+            self._path = None
 
     def sha256(self) -> str:
         """Hash of everything that has been added so far."""

@@ -1,6 +1,9 @@
 """Work from outside and its replay; the trace file; links and the rules over them."""
 
+import errno
+import io
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,8 @@ from sim.kernel import (
     read_header,
 )
 from sim.kernel.network import Purpose
+from sim.kernel.trace.records import BATCH
+from sim.units import Virtual
 from tests.unit.sim.kernel.test_kernel import running
 
 
@@ -164,3 +169,25 @@ def test_link_listener_is_called_before_and_after_a_cut() -> None:
     network.impose(Rule("p", frozenset({"a"}), None, cut=True))
     network.lift("p")
     assert heard == [True, False, False, True]
+
+
+def test_trace_that_is_not_needed_continues_without_a_full_file(tmp_path: Path) -> None:
+    class Full(io.BytesIO):
+        def write(self, _: Any) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    hashes = []
+    for needed in (False, True):
+        with closing(Trace(tmp_path / f"{needed}.trace", needed=needed)) as trace:
+            kind = trace.kind("step", "name")
+            if not needed:
+                assert trace._file is not None
+                trace._file.close()
+                trace._file = Full()
+            for number in range(2 * BATCH):
+                trace.add(kind, Virtual(number), 0, ("x",))
+            hashes.append(trace.sha256())
+            if not needed:
+                with pytest.raises(ValueError, match="keeps no records"):
+                    trace.copy(tmp_path / "copy")
+    assert hashes[0] == hashes[1]
