@@ -49,7 +49,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     commands = copy / "sim" / "app" / "cli" / "commands"
     (commands / "zones.py").write_text(COMMAND)
     registry = commands / "__init__.py"
-    text = registry.read_text().replace("trace, whatif", "trace, whatif, zones", 1)
+    text = registry.read_text().replace("    whatif,\n", "    whatif,\n    zones,\n", 1)
     registry.write_text(text.replace("    trace.add,\n", "    trace.add,\n    zones.add,\n"))
     with (commands.parent / "help.txt").open("a") as texts:
         texts.write("\nzones\nhelp: list the zones of a scenario\ndescription: List the zones.\n")
