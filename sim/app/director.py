@@ -48,11 +48,11 @@ class Director:
     zones: the zone of each node, for conditions about a zone; default the nodes of the plan
     """
 
-    def __init__(self, cluster: BuiltCluster, on_step: Hook, zones: Mapping[str, str] | None = None) -> None:
+    def __init__(self, cluster: BuiltCluster, on_step: Hook) -> None:
         self.cluster = cluster
         self.kernel = cluster.kernel
         self._on_step = on_step
-        self.zones = {node.name: node.zone for node in cluster.plan.nodes} if zones is None else zones
+        self.zones: Mapping[str, str] = {node.name: node.zone for node in cluster.plan.nodes}
         self._observer = Observer(World(cluster.names), ())
         self._followers: list[_Course] = []
         self._active: dict[str, _Active] = {}

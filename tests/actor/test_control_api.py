@@ -17,7 +17,8 @@ import yaml
 
 from sim.app.control import changes as changes_module
 from sim.app.run import Outside, run_plan
-from sim.app.steering.routes import PREFIX, ROUTES
+from sim.app.steering import PREFIX
+from sim.app.steering.routes import ROUTES
 from sim.kernel import DEFAULT_EPOCH_US
 from sim.scenario.actions import KINDS
 from sim.scenario.compile import load

@@ -17,8 +17,8 @@ that was saved has.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,7 +29,7 @@ from sim.check import Checker, World, build
 from sim.check.build import Mistakes
 from sim.check.expect import Expectation
 from sim.errors import InputError, suggestion
-from sim.kernel import NEVER_US
+from sim.kernel import NEVER_US, Kernel
 from sim.scenario.actions import KINDS
 from sim.scenario.plan.plan import Plan
 from sim.scenario.plan.timeline import TIMES
@@ -84,7 +84,7 @@ class Control:
         self._checkers = [self._followed(expectations)] if expectations else []
         self._names = {one.name for one in expectations}
         self._begun: dict[str, tuple[str, Virtual]] = {}
-        self._counts: Counter[str] = Counter(step.name for step in plan.steps)
+        self._steps = {step.name for step in plan.steps}
         self._holds: dict[str, int] = {}
         self._move = 0  # the number of the last call that moved time
         self._awaited: Awaited | None = None
@@ -140,7 +140,7 @@ class Control:
         move, kernel = self._begin_move(), self.cluster.kernel
         if at_us < kernel.now_us:
             raise InputError(f"{format_duration(at_us)} is past", "until", "give a later instant")
-        with self._hurried(fast):
+        with _hurried(kernel, fast):
             self._changed()
             await kernel.run_until(at_us)
         self._changed()
@@ -156,7 +156,7 @@ class Control:
             if awaited.holds:
                 kernel.halt()
             else:
-                with self._hurried(fast):
+                with _hurried(kernel, fast):
                     self._changed()
                     await kernel.run_until(Virtual(kernel.outside_now_us() + limit_us))
         finally:
@@ -188,9 +188,6 @@ class Control:
             self._awaited.forget()
             self._awaited = None
         return self._move
-
-    def _hurried(self, fast: bool) -> _Hurried:
-        return _Hurried(self.cluster, fast)
 
     # --- what a user does -------------------------------------------------------------------------
 
@@ -253,7 +250,7 @@ class Control:
             raise InputError("a name is a text", "name")
         if not entry.get("name"):
             number = 1
-            while f"{kinds[0]}-{number}" in self._counts:
+            while f"{kinds[0]}-{number}" in self._steps:
                 number += 1
             entry["name"] = f"{kinds[0]}-{number}"
         self.cluster.do.check(entry)
@@ -267,7 +264,7 @@ class Control:
         try:
             if what == STEP:
                 self.cluster.do.perform_entry(value, at_us=at_us, by=user)
-                self._counts[value["name"]] += 1
+                self._steps.add(value["name"])
                 self.done.append(Done(value["name"], at_us, user, value))
             else:
                 self._judge(user, value, at_us)
@@ -389,19 +386,17 @@ class Control:
             hear()
 
 
-class _Hurried:
-    """While it is entered, time runs as fast as possible; then at its former pace."""
-
-    def __init__(self, cluster: Cluster, fast: bool) -> None:
-        self._kernel, self._fast, self._rate = cluster.kernel, fast, cluster.kernel.rate
-
-    def __enter__(self) -> None:
-        if self._fast:
-            self._kernel.set_rate(math.inf)
-
-    def __exit__(self, *_: object) -> None:
-        if self._fast and self._kernel.rate == math.inf:
-            self._kernel.set_rate(self._rate)
+@contextmanager
+def _hurried(kernel: Kernel, fast: bool) -> Iterator[None]:
+    """Let time run as fast as possible, then at its former pace, unless another was set."""
+    rate = kernel.rate
+    if fast:
+        kernel.set_rate(math.inf)
+    try:
+        yield
+    finally:
+        if fast and kernel.rate == math.inf:
+            kernel.set_rate(rate)
 
 
 _BY_NAME = {kind.name: kind for kind in KINDS.values()}

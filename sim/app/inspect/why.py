@@ -90,6 +90,18 @@ def find_story(
     return FoundStory(record, _subject(book, record), title, lines)
 
 
+def story_so_far(copy: Path, target: str, namespace: str, what: str) -> FoundStory:
+    """The story of an object in a copy of the trace of a run that is not over.
+
+    Raises InputError, which does not name the copy: it is of no interest to a user.
+    """
+    try:
+        return find_story(copy, target, namespace, what=what, remark=lambda _: None)
+    except InputError as error:
+        message = error.message.replace(" in it", " in the run so far")
+        raise InputError(message, "", error.remedy) from None
+
+
 def _key(book: Book, scheme: Scheme, target: str, namespace: str) -> str:
     """The store's key for an object as a user names it.  Raises InputError, with the objects of
     that name if their resource is missing or wrong.

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Self
 from sim.api.objects import labels_of, name_of
 from sim.app.cluster import Cluster
 from sim.app.control.until import Awaited
-from sim.app.inspect.why import find_story
+from sim.app.inspect.why import story_so_far
 from sim.app.lab import frames
 from sim.app.lab.keywords import suggests_keywords
 from sim.app.lab.portal import Portal
@@ -153,12 +153,7 @@ class _Session:
         """What led to what became of an object."""
         copy = self.folder / "so-far.trace"
         self.trace.copy(copy)
-        try:
-            found = find_story(copy, target, namespace, what=what, remark=lambda _: None)
-        except InputError as error:  # the copy is of no interest to a user
-            raise InputError(
-                error.message.replace(" in it", " in the run so far"), "", error.remedy
-            ) from None
+        found = story_so_far(copy, target, namespace, what)
         return Story(found.title, found.lines)
 
 

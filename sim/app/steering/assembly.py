@@ -17,7 +17,7 @@ from sim.app.control.changes import Changes
 from sim.app.control.saved import scenario_of, scenario_text
 from sim.app.control.session import Control
 from sim.app.inspect.traces import as_json
-from sim.app.inspect.why import find_story
+from sim.app.inspect.why import story_so_far
 from sim.app.steering.routes import Api, Steering
 from sim.errors import InputError
 from sim.scenario.plan.plan import Plan
@@ -45,18 +45,12 @@ def make_steering(control: Control, document: Callable[[Plan], Mapping[str, Any]
             return Path(file.name).read_bytes()
 
     async def story(target: str, namespace: str, what: str) -> dict[str, Any]:
-        remarks: list[str] = []
         with NamedTemporaryFile(prefix="orrery-", suffix=".trace") as file:
             copy = Path(file.name)
             copy_to(copy)
-            try:
-                found = await trio.to_thread.run_sync(
-                    lambda: find_story(copy, target, namespace, what=what, remark=remarks.append),
-                    limiter=finders,
-                )
-            except InputError as error:  # the copy is of no interest to a user
-                message = error.message.replace(" in it", " in the run so far")
-                raise InputError(message, "", error.remedy) from None
+            found = await trio.to_thread.run_sync(
+                story_so_far, copy, target, namespace, what, limiter=finders
+            )
         return {"title": found.title, "chain": [as_json(line) for line in found.lines]}
 
     def scenario(name: str) -> str:

@@ -21,10 +21,10 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import yaml
 
+from sim.app.steering import PREFIX
 from sim.errors import InputError, suggestion
 
 Obj = dict[str, Any]
-PREFIX = "/orrery/v1"
 CONNECT_S = 10.0
 OK = range(200, 300)
 

@@ -25,6 +25,7 @@ from sim.api.types import Obj
 from sim.app.control.changes import ROWS, Changes
 from sim.app.control.session import Control, duration_of
 from sim.app.page import Page
+from sim.app.steering import PREFIX
 from sim.errors import InputError
 from sim.scenario.actions import KINDS
 from sim.units import Virtual
@@ -33,7 +34,6 @@ from sim.wire.exchange import Response
 from sim.wire.http.chain.request import HttpRequest, Outcome
 from sim.wire.http.upgraded import STREAMED
 
-PREFIX = "/orrery/v1"
 JSON, YAML, STREAM = "application/json", "application/yaml", "text/event-stream"
 READING = ("GET", "HEAD", "OPTIONS")
 NO_STORE = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
