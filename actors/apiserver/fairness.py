@@ -265,10 +265,10 @@ class Seats:
         text = options.get("limit", "")
         limit = parse_whole(text) or 0
         selects = bool(options.get("fieldSelector") or options.get("labelSelector"))
-        return list_work(stored, limit, _is_cached(request, limit), selects, level.seats_max)
+        return list_work(stored, limit, is_cached(request, limit), selects, level.seats_max)
 
 
-def _is_cached(request: Request, limit: int) -> bool:
+def is_cached(request: Request, limit: int) -> bool:
     """Return True if the watch cache answers a list (cacher.go, shouldDelegateList)."""
     options = request.options
     rev, match = options.get("resourceVersion", ""), options.get("resourceVersionMatch", "")

@@ -37,6 +37,8 @@ class Flight:
     record: its audit record, None if it is not audited here
     began_us: when its service began after it had waited
     large: True if its steps may take long, so that they are done aside (`Aside`)
+    counts: True while it counts as in flight
+    works: True while its work is in the queue of the processors
     asked: True once it has waited for a service that judges it
     """
 
@@ -44,6 +46,7 @@ class Flight:
         "arrived_us",
         "asked",
         "began_us",
+        "counts",
         "large",
         "mutating",
         "outside",
@@ -53,6 +56,7 @@ class Flight:
         "seated",
         "steps",
         "until_us",
+        "works",
     )
 
     def __init__(
@@ -67,7 +71,7 @@ class Flight:
         self.respond: Callable[[Reply], None] | None = respond
         self.outside = outside
         self.mutating = request.verb not in READS
-        self.seated = self.asked = False
+        self.seated = self.asked = self.works = self.counts = False
         self.steps: Stepwise | Straight | None = None
         self.large = False
         self.until_us = self.began_us = Virtual(0)
@@ -99,6 +103,11 @@ class Traffic:
         return self.reading + self.writing
 
     @property
+    def timed(self) -> bool:
+        """True if each request takes time, by such a fault or of the server's processors."""
+        return self.extra_us > 0 or self._options.capacity_nano > 0
+
+    @property
     def limited(self) -> bool:
         """True if there is any limit."""
         own = self._options
@@ -126,7 +135,10 @@ class Traffic:
         return (self.writing if flight.mutating else self.reading) > bound
 
     def count(self, flight: Flight, more: int) -> None:
-        """Count a request that begins (1) or ends (-1)."""
+        """Count a request that begins (1) or ends (-1), each once."""
+        if flight.counts is (more > 0):
+            return
+        flight.counts = more > 0
         if flight.mutating:
             self.writing += more
         elif flight.request.verb == "watch":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from actors.apiserver.audit import Auditor
 from actors.apiserver.caches.watch_caches import Caches
 from actors.apiserver.fairness import Seats
@@ -18,6 +20,9 @@ from sim.dataclass import dataclass
 from sim.kernel import Context
 from sim.units import Virtual
 
+if TYPE_CHECKING:
+    from actors.apiserver.processors import Processors
+
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Incarnation:
@@ -27,6 +32,7 @@ class Incarnation:
     seats: None if priority and fairness is off
     audit: None if nothing is audited
     goaway: None if the chance is 0
+    processors: None if requests take no time of the server
     """
 
     ctx: Context
@@ -41,6 +47,7 @@ class Incarnation:
     audit: Auditor | None
     goaway: Goaway | None
     ending: Ending
+    processors: Processors | None
 
     @property
     def may_hinder(self) -> bool:

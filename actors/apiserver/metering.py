@@ -14,6 +14,8 @@ Differs  times are virtual.  An answer of a webhook that is malformed, but has a
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from actors.apiserver.fairness import Seats
 from actors.apiserver.flights import Flight
 from sim.api.request_labels import (
@@ -34,7 +36,22 @@ from sim.units import SECOND
 
 WEBHOOKS = "apiserver_admission_webhook_"
 FORBIDDEN, CODE_MAX = 403, 600
+TALLIED_MAX, OTHERS = 256, "others"
 _HTTP = {**METHODS, "list": "GET", "watch": "GET", "deletecollection": "DELETE"}
+
+
+class Tally(defaultdict[tuple[str, int], int]):
+    """Numbers of answers by client (the manager of its writes) and code, with or without meters."""
+
+    def __init__(self) -> None:
+        super().__init__(int)
+
+    def counted(self, request: Request, reply: Reply) -> Reply:
+        """Count a reply, and return it; clients choose their names, and after many are OTHERS."""
+        key = request.manager, reply.code
+        known = key in self or len(self) < TALLIED_MAX
+        self[key if known else (OTHERS, reply.code)] += 1
+        return reply
 
 
 def count_webhook(meters: Meters, question: Question, answer: Json, failure: str, took_us: int) -> None:

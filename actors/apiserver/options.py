@@ -34,6 +34,7 @@ class ApiServerOptions(ReplicaFlags):
     authorization_modes, policies: the authorizers in order, and the policies of the mode ABAC
     authorization_webhook: settings of the mode Webhook; None without it
     cache_lag_us: how far the watch caches are behind the storage
+    capacity_nano: the server's processors, in thousand millionths; 0: requests cost no time
     """
 
     seats: int = 600
@@ -52,6 +53,7 @@ class ApiServerOptions(ReplicaFlags):
     authorization_webhook: WebhookSettings | None = None
     # From the storage to the replica: the middle of sim.kernel.network's default link.
     cache_lag_us: int = 500
+    capacity_nano: int = 0
 
     @property
     def added_headers(self) -> tuple[tuple[str, str], ...]:

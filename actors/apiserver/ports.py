@@ -228,10 +228,11 @@ class Server(Protocol):
 
     flown: number of requests served so far
     bounded: True if a request may have to wait or be refused
+    reached_at: address and port at which clients reach it
     """
 
     name: str
-    address: str
+    reached_at: tuple[str, int]
     kernel: Kernel
     scheme: Scheme
     options: ApiServerOptions
@@ -239,6 +240,11 @@ class Server(Protocol):
     authorizer: Authorizer
     flown: int
     bounded: bool
+
+    @property
+    def tally(self) -> dict[tuple[str, int], int]:
+        """Numbers of answers by client and code."""
+        ...
 
     @property
     def ctx(self) -> Context | None:

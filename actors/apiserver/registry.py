@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import Authorizer
 from actors.apiserver.surroundings import Surroundings
 from sim.api.scheme.scheme import Scheme
 from sim.api.verbs.call import Registry, Rules
 from sim.kernel import Context
+from sim.kernel.measure import count, observe
 
 
 def make_registry(
@@ -37,5 +40,6 @@ def make_registry(
         agent_listens=around.agent_listens,
         stream=around.stream,
         dial=around.dial,
-        counting=lambda: ctx.kernel.meters,
+        count=partial(count, ctx.kernel),
+        observe=partial(observe, ctx.kernel),
     )

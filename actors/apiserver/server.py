@@ -15,8 +15,8 @@ simulation cannot end the run.
 Mirrors  kubernetes v1.25 apiserver pkg/server/config.go (DefaultBuildHandlerChain),
          pkg/endpoints/handlers.
 Differs  - The transport authenticates clients.
-         - Requests queue for seats (`fairness`) only while requests take time (the storage is not
-           prompt, or the server is overloaded); all other requests finish when they arrive.
+         - Requests queue for seats (`fairness`) only while requests take time (`processors`, an
+           overload, a storage that is not prompt); all other requests finish when they arrive.
          - A server that is paused while the storage commits (2 ms at most) still sends that reply.
 """
 
@@ -24,18 +24,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import outcome
 
 from actors.apiserver.aggregation.aggregator import Aggregator
+from actors.apiserver.answers import Answers
 from actors.apiserver.authorization import allow_all, judge
 from actors.apiserver.builtin.bootstrap import bootstrap
 from actors.apiserver.builtin.bootstrap_roles import bootstrap_roles
 from actors.apiserver.builtin.client_authorities import Trust
 from actors.apiserver.builtin.controllers import begin_controllers
 from actors.apiserver.builtin.definitions import Definitions
-from actors.apiserver.builtin.endpoint_keeper import EndpointKeeper
+from actors.apiserver.builtin.endpoint_keeper import API_PORT, EndpointKeeper
 from actors.apiserver.builtin.identity import begin_identity
 from actors.apiserver.caches.trail import CacheTrail
 from actors.apiserver.caches.watch_caches import CachedRead, Caches
@@ -54,7 +55,7 @@ from actors.apiserver.lifecycle.sizes import Sizes
 from actors.apiserver.lifecycle.stepwise import Stepwise, Straight, run_through
 from actors.apiserver.lifecycle.storage_connection import Reach
 from actors.apiserver.lifecycle.storage_without_leader import CacheLife
-from actors.apiserver.metering import count_flight
+from actors.apiserver.metering import Tally
 from actors.apiserver.metrics.storage import metered
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import Authorizer, StorageProcess, writer_of
@@ -75,21 +76,27 @@ from sim.api.webhooks.unanswered import Unanswered
 from sim.kernel import Context, Kernel, State
 from sim.units import MS, SECOND, Virtual
 
+if TYPE_CHECKING:
+    from actors.apiserver.processors import Processors
+
 WRITE_US = 34 * SECOND  # handlers: requestTimeoutUpperBound, for writes
 PROGRESS_US = 600 * SECOND  # etcd's watch progress notification
 AGAIN_US = 25 * MS  # between failed reads (clientv3/retry.go: defaultBackoffWaitBetween)
 TOO_MANY = Reply(429, body="Too many requests, please try again later.", headers={"Retry-After": "1"})
+EXCEEDED = "context deadline exceeded"
 LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"
 
 
 class ApiServer:
     """An `Endpoint`.  `main` is its actor; the object survives the crashes of its incarnations.
 
+    version: that it reports, "" for the release that is simulated
+    reached_at: address and port for clients, in the endpoints of its Service, unless it is 0
     around: what it is connected to besides its storage
     trust: how the transports authenticate clients
     life: None while no incarnation runs
     trail: how far the caches are behind the storage
-    traffic: the requests in flight, and how many there may be
+    answers: how replies leave it, with the requests in flight and the numbers of answers
     flown: number of requests served so far, with those of fast paths
     stopped_us: when the last incarnation stopped, -1 if none has
     bounded: True if a request may have to wait or be refused, or is audited
@@ -106,8 +113,8 @@ class ApiServer:
         address: str = "172.16.250.1",
         around: Surroundings = ALONE,
     ) -> None:
-        self.name = name
-        self.address = address
+        self.name, self.version = name, ""
+        self.reached_at = address, API_PORT
         self.kernel = kernel
         self.storage = storage
         self.scheme = scheme
@@ -118,15 +125,25 @@ class ApiServer:
         self.refusals = Refusals(kernel)
         self.life: Incarnation | None = None
         self.sizes = Sizes()
-        self.flown = 0
-        self.traffic = Traffic(self.options, scheme.names.group_masters)
-        self.stopped_us = -1
+        self.flown, self.stopped_us = 0, -1
         self.trail = CacheTrail(self.options.cache_lag_us)
         self.webhooks = Webhooks(self, around.ask)
         self.aggregator = Aggregator(self, around.backends)
+        traffic = Traffic(self.options, scheme.names.group_masters)
+        self.answers = Answers(self, traffic, Tally(), lambda: self.life)
         self.bounded = self._is_bounded()
 
     # --- start and end -----------------------------------------------------------------------------
+
+    @property
+    def traffic(self) -> Traffic:
+        """The requests in flight, and how many there may be."""
+        return self.answers.traffic
+
+    @property
+    def tally(self) -> Tally:
+        """Numbers of answers by client and code."""
+        return self.answers.tally
 
     @property
     def running(self) -> bool:
@@ -184,7 +201,7 @@ class ApiServer:
     @property
     def _slow(self) -> bool:
         """True if each request takes time, or if its reply is not the reply of its verb alone."""
-        if self.traffic.extra_us > 0 or self.webhooks.present or self.options.asks:
+        if self.traffic.timed or self.webhooks.present or self.options.asks:
             return True
         return self.life is not None and self.life.may_hinder
 
@@ -210,7 +227,7 @@ class ApiServer:
         sees = self.scheme.beside(self.scheme.more)
         registry = make_registry(ctx, machinery.rules(), sees, options, self.authorizer, self.around)
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
-        bootstrap(registry, store, self.address, self.trust.data, self.around.addons)
+        bootstrap(registry, store, self.reached_at, self.trust.data, self.around.addons)
         bootstrap_roles(registry, store)
         if event_ttl_us := options.event_ttl_us // SECOND * SECOND:
             self.storage.expire(self.scheme.prefix("events"), event_ttl_us)
@@ -230,9 +247,10 @@ class ApiServer:
             handlers=Handlers(self.authorizer, registry, store, caches, self.webhooks.consult),
             fast=FastState(ctx, caches, paths, templates),
             seats=Seats(self, caches, store) if options.seats else None,
-            audit=auditor_of(ctx, sees, options, self.around, self.address),
+            audit=auditor_of(ctx, sees, options, self.around, self.reached_at[0]),
             goaway=Goaway(ctx, options.goaway_chance) if options.goaway_chance else None,
             ending=Ending(self, ctx),
+            processors=self._processors(ctx, sees, caches),
         )
         self.trail.begin(caches, life.reach)
         sees.more = Definitions(ctx, store, caches, self.scheme)
@@ -253,6 +271,13 @@ class ApiServer:
         life.handlers.hold_back = begin_identity(self, store, ctx, registered)
         self.rebound()
         ctx.on_terminate(partial(life.ending.begin, EndpointKeeper(self, store, ctx).leave))
+
+    def _processors(self, ctx: Context, sees: Scheme, caches: Caches) -> Processors | None:
+        if not self.options.capacity_nano:
+            return None
+        from actors.apiserver.processors import processors_of  # few servers have a capacity
+
+        return processors_of(ctx, self.options, self.storage.store, sees, caches)
 
     def _stop(self, life: Incarnation, unhook: Callable[[], None]) -> None:
         unhook()
@@ -325,8 +350,7 @@ class ApiServer:
                 if self.life is not None and self.life.audit is not None:
                     self.life.audit.leave_flight(flight)
                 if flight.until_us:  # its service has begun
-                    self.traffic.count(flight, -1)
-                    self._leave(number, flight)
+                    self.answers.release(number, flight)
                 return
 
     def open_lease_path(self, request: Request, path: tuple[str, ...]) -> LeasePath | None:
@@ -374,7 +398,7 @@ class ApiServer:
             self._answer(number, life.ending.away, 0)
         elif self.traffic.has_no_room(flight):
             self.refuse(number)
-        elif seats is not None and (self.traffic.extra_us or not self.prompt or seats.waiting):
+        elif seats is not None and (self.traffic.timed or not self.prompt or seats.waiting):
             flight.seated = True
             self._take_cause(flight.request)
             seats.arrive(number, flight.request)
@@ -388,20 +412,24 @@ class ApiServer:
             self.life.audit.ends_in_order = True
 
     def refuse(self, number: int) -> None:
-        """Answer a request with 429."""
+        """Answer a request with 429; it holds no place while that costs time."""
+        flight = self.traffic.flights.get(number)
+        if flight is not None:
+            self.traffic.count(flight, -1)
         self._answer(number, TOO_MANY, 0)
 
     def start(self, number: int) -> None:
         """Begin to serve a request that has been admitted, after the delay of an overload."""
-        flight, life = self.traffic.flights[number], self.life
+        flight, life, extra_us = self.traffic.flights[number], self.life, self.traffic.extra_us
         if flight.mutating:
             flight.until_us = min(flight.until_us, self.kernel.now_us + WRITE_US)
-        if not self.traffic.extra_us or life is None:
+        if life is None or not self.traffic.timed:
             self._begin(number)
-        elif flight.request.verb != "watch" and self.kernel.now_us + self.traffic.extra_us >= flight.until_us:
+            return
+        if flight.request.verb != "watch":
             self.kernel.call_at(flight.until_us, self._time_out, number)
-        else:
-            life.ctx.call_later_us(self.traffic.extra_us, self._begin, number)
+        begin = partial(self.answers.take_up, flight, self._begin) if life.processors else self._begin
+        life.ctx.call_later_us(extra_us, begin, number)
 
     def _begin(self, number: int) -> None:
         try:
@@ -415,10 +443,15 @@ class ApiServer:
 
         An error that a request of the simulation causes ends the run.
         """
-        if isinstance(error, Unanswered):
-            self._ask(number, error)
-            return
         flight = self.traffic.flights.get(number)
+        if isinstance(error, Unanswered):
+            if flight is not None:
+                flight.steps = None
+                if not flight.asked:
+                    flight.asked = True
+                    self.kernel.call_at(flight.until_us, self._time_out, number)
+                self.webhooks.ask_first(error, lambda: self._begin(number))
+            return
         if flight is None or flight.outside is None or not isinstance(error, Exception):
             raise error
         flight.outside(flight.request, error)
@@ -476,7 +509,8 @@ class ApiServer:
         self.kernel.cause = request.cause = request.cause or self.kernel.cause
         if templates is not None and (reply := templates.follow(request)) is not None:
             self.flown += 1
-            return reply, storage.latency_us(request.verb not in READS, request.draw)
+            took_us = storage.latency_us(request.verb not in READS, request.draw)
+            return self.tally.counted(request, reply), took_us
         try:
             call = handlers.call(request)
             if not life.caches.ready and handlers.needs_cache(call):
@@ -486,19 +520,20 @@ class ApiServer:
                 if cached.cache.revision() < cached.rev:
                     return None
                 self.flown += 1
-                return cached.read(), storage.latency_us(0, request.draw)
+                return self.tally.counted(request, cached.read()), storage.latency_us(0, request.draw)
             if handlers.converts(call):
                 return None
             steps = metered(self.kernel, handlers.steps(call), call.resource)
         except Refusal as refusal:
-            elsewhere = self.aggregator.answers(request)
-            self.flown += not elsewhere
-            return None if elsewhere else (self.refusals.noted(request, refusal.reply()), 0)
+            if self.aggregator.answers(request):
+                return None
+            self.flown += 1
+            return self.tally.counted(request, self.refusals.noted(request, refusal.reply())), 0
         self.flown += 1
-        served = self._run(life, call, steps)
+        reply, took_us = self._run(life, call, steps)
         if templates is not None and templates.origin is not None:
-            templates.learn(request, served[0])
-        return served
+            templates.learn(request, reply)
+        return self.tally.counted(request, reply), took_us
 
     def _take_cause(self, request: Request) -> None:
         self.kernel.follow(request.cause or self.kernel.cause)
@@ -570,22 +605,6 @@ class ApiServer:
         else:
             self._submit(number, op)
 
-    def _ask(self, number: int, missing: Unanswered) -> None:
-        """Get the answer that a decision needs, and serve the request again from its start."""
-        life, flight = self.life, self.traffic.flights.get(number)
-        if life is None or flight is None:
-            return
-        flight.steps = None
-        if not flight.asked:
-            flight.asked = True
-            self.kernel.call_at(flight.until_us, self._time_out, number)
-
-        def take(answered: tuple[Any, str]) -> None:
-            missing.take(*answered, life.ctx.wall_us())
-            self._begin(number)
-
-        self.webhooks.ask(missing.question, lambda *answered: life.ctx.run(take, answered))
-
     def judge(self, user: UserInfo, attributes: AccessAttributes, done: Callable[[Opinion], None]) -> None:
         """Judge a request of a client outside, with an answer of a service if that is needed."""
         judge(self.ctx, self.authorizer, self.webhooks.ask, (user, attributes), done)
@@ -607,51 +626,14 @@ class ApiServer:
 
     def _time_out(self, number: int) -> None:
         if number in self.traffic.flights:
-            text = "request did not complete within requested timeout - context deadline exceeded"
+            text = f"request did not complete within requested timeout - {EXCEEDED}"
             self._answer(number, Refusal.of(status.timeout(text)).reply(), 0)
 
     def _give_up_waiting(self, number: int) -> None:
         """Refuse a watch that did not begin within its own duration."""
         if self.life is not None and number in self.life.caches.waiting:
             self.life.caches.waiting.remove(number)
-            text = "context deadline exceeded"
-            self._answer(number, Refusal.of(status.service_unavailable(text)).reply(), 0)
+            self._answer(number, Refusal.of(status.service_unavailable(EXCEEDED)).reply(), 0)
 
     def _answer(self, number: int, reply: Reply, delay_us: int) -> None:
-        flight = self.traffic.flights.get(number)
-        if flight is None:
-            return
-        if delay_us and flight.outside is None:
-            self.kernel.call_later(delay_us, self._deliver, (number, reply))
-        else:
-            self._deliver((number, reply))
-
-    def _deliver(self, answered: tuple[int, Reply]) -> None:
-        if answered[0] not in self.traffic.flights:
-            return
-        life = self.life
-        if life is not None and life.ctx.state is not State.RUNNING:
-            life.ctx.run(self._send, answered)
-        else:
-            self._send(answered)
-
-    def _send(self, answered: tuple[int, Reply]) -> None:
-        number, reply = answered
-        flight = self.traffic.flights.pop(number, None)
-        if flight is None or flight.respond is None:
-            return
-        self.traffic.count(flight, -1)
-        life = self.life
-        if life is not None and life.goaway is not None and flight.outside is None:
-            reply = life.goaway.mark(reply)
-        if life is not None and life.audit is not None:
-            reply = life.audit.end_flight(flight, reply)
-        if self.kernel.meters is not None:
-            count_flight(self.kernel, flight, reply, self.name, self.seats)
-        flight.respond(reply)
-        self._leave(number, flight)
-
-    def _leave(self, number: int, flight: Flight) -> None:
-        if flight.seated and (seats := self.seats) is not None:
-            seats.leave(number)
-            self.bounded = self._is_bounded()
+        self.answers.give(number, reply, delay_us)

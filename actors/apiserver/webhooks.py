@@ -21,6 +21,7 @@ from sim.api.dialing import refusal_at
 from sim.api.schema.json_text import go_quote
 from sim.api.store import Consult, Consulted, Page, Question, Range
 from sim.api.types import Json
+from sim.api.webhooks.unanswered import Unanswered
 from sim.kernel import Context
 from sim.units import SECOND
 
@@ -95,6 +96,17 @@ class Webhooks:
         for prefix in self._prefixes:
             ctx.on_stop(store.subscribe(prefix, look))
         ctx.on_stop(end)
+
+    def ask_first(self, missing: Unanswered, then: Callable[[], None]) -> None:
+        """Get the answer that a decision needs, and then call a function."""
+        ctx = self._ctx
+        assert ctx is not None
+
+        def take(answered: tuple[Json, str]) -> None:
+            missing.take(*answered, ctx.wall_us())
+            then()
+
+        self.ask(missing.question, lambda *answered: ctx.run(take, answered))
 
     def consult(self, op: Consult, done: Callable[[Consulted], None]) -> None:
         """Call all programs at once, and pass on the answers when the last has come."""

@@ -7,12 +7,12 @@ Mirrors  kubernetes v1.25 pkg/controller/volume/ephemeral/controller.go.
 
 from __future__ import annotations
 
-from actors.controllers.shared.metering import count
 from actors.controllers.shared.pods_by_claim import CLAIM_INDEX, index_by_claim
 from actors.controllers.shared.shell import Env, controller_ref, run_workers
 from sim.api.kinds.common.volumes.binding import claim_name, foreign_claim_problem
 from sim.api.objects import is_deleting, key_of
 from sim.api.types import Obj
+from sim.kernel.measure import count
 
 CLIENT = "ephemeral-volume-controller"
 COMPONENT = "ephemeral_volume"

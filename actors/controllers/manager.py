@@ -51,6 +51,7 @@ def controller_manager_main(
     cloud: Cloud | None = None,
     sign_token: Sign = digest_token,
     signing: Callable[[str], str] = no_authority,
+    together: bool = False,
 ) -> Callable[[Context], Awaitable[None]]:
     """The main function of a controller manager process.
 
@@ -61,10 +62,12 @@ def controller_manager_main(
     cloud: the provider that `--cloud-provider` selects
     sign_token: signs the claims of a token with the key of service accounts
     signing: the authority of each signer of certificates, certificate and key as PEM
+    together: True if informers wait until all controllers have begun, where answers may arrive
+        before that; in a simulated cluster, controllers begin within an instant
     """
 
     async def main(ctx: Context) -> None:
-        manager = Manager(ctx, scheme, connect(ctx), options, metrics, cloud, sign_token, signing)
+        manager = Manager(ctx, scheme, connect(ctx), options, metrics, cloud, sign_token, signing, together)
         await manager.run(loops, root_ca or RootCa())
 
     return main
@@ -83,6 +86,7 @@ class Manager:
         cloud: Cloud | None = None,
         sign_token: Sign = digest_token,
         signing: Callable[[str], str] = no_authority,
+        together: bool = False,
     ) -> None:
         self._ctx = ctx
         self._scheme = scheme
@@ -93,6 +97,7 @@ class Manager:
         self._cloud = cloud
         self._sign_token = sign_token
         self._signing = signing
+        self._together = together
         self._accounts: Accounts | None = None  # of controllers that use accounts of their own
 
     def client(self, name: str, qps: float, burst: int) -> Client:
@@ -189,13 +194,14 @@ class Manager:
             self._signing,
         )
         interval_us = options.controller_start_interval_us
-        if interval_us:
+        held = self._together or interval_us > 0
+        if held:
             informers.hold()
         for name in start_order(loops, options, order):
             if interval_us:
                 await ctx.sleep_us(int(interval_us * (1 + order.random())))
             ctx.spawn(loops[name], env, name=name)
-        if interval_us:
+        if held:
             await ctx.sleep_us(0)  # let the last controller reach its wait for the informers
             informers.release()
         await ctx.forever()

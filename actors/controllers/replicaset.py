@@ -19,7 +19,6 @@ from collections.abc import Mapping, Sequence
 from functools import cmp_to_key
 from typing import Any
 
-from actors.controllers.shared.metering import observe
 from actors.controllers.shared.owned_pod_counts import Counts, OwnedTally
 from actors.controllers.shared.pod_owners import (
     PodControl,
@@ -48,6 +47,7 @@ from sim.api.objects import (
 from sim.api.selectors import from_selector
 from sim.api.types import Obj
 from sim.dataclass import dataclass
+from sim.kernel.measure import observe
 from sim.options.features.gates import enabled
 from sim.patterns import pattern
 from sim.units import MS, SECOND, format_time, parse_time

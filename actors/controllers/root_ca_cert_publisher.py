@@ -12,6 +12,7 @@ from __future__ import annotations
 from actors.controllers.serviceaccount import is_active
 from actors.controllers.shared.shell import Env, is_terminating, run_workers
 from sim.api.types import INTERNAL_SERVER_ERROR, Obj
+from sim.kernel.measure import count, observe
 from sim.units import SECOND
 
 CLIENT = "root-ca-cert-publisher"
@@ -72,12 +73,10 @@ class CertificatePublisher:
         """Sync a namespace, and count it for a reader of metrics (metrics.go)."""
         began_us, self._code = self._env.ctx.now_us(), OK
         error = await self._sync(key)
-        meters = self._env.ctx.kernel.meters
-        if meters is not None:
-            code = str(self._code if error is not None else OK)
-            took_s = (self._env.ctx.now_us() - began_us) / SECOND
-            meters.count("root_ca_cert_publisher_sync_total", (code,))
-            meters.observe("root_ca_cert_publisher_sync_duration_seconds", (code,), took_s)
+        kernel, code = self._env.ctx.kernel, str(self._code if error is not None else OK)
+        count(kernel, "root_ca_cert_publisher_sync_total", code)
+        took_s = (self._env.ctx.now_us() - began_us) / SECOND
+        observe(kernel, "root_ca_cert_publisher_sync_duration_seconds", took_s, code)
         return error
 
     async def _sync(self, key: str) -> str | None:

@@ -11,10 +11,10 @@ Mirrors  kubernetes v1.25 pkg/controller/ttlafterfinished/ttlafterfinished_contr
 from __future__ import annotations
 
 from actors.controllers.job.decide import ended
-from actors.controllers.shared.metering import observe
 from actors.controllers.shared.shell import Env, run_workers
 from sim.api.objects import is_deleting, key_of, spec_of, uid_of
 from sim.api.types import Obj
+from sim.kernel.measure import observe
 from sim.units import SECOND, parse_time
 
 CLIENT = "ttl-after-finished-controller"

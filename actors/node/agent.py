@@ -25,6 +25,7 @@ from actors.node.agent_events import AgentEvents
 from actors.node.agent_log import log_of
 from actors.node.backoff import Backoff
 from actors.node.clients import NodeClients
+from actors.node.durations import Durations
 from actors.node.heartbeat.leases import Leases
 from actors.node.heartbeat.node_loop import NodeLoop
 from actors.node.heartbeat.node_status import HEALTHY, VERSION, Health, host_addresses
@@ -47,6 +48,7 @@ from actors.node.pods.resources import Resources
 from actors.node.pods.sandboxes import apply_behaviour
 from actors.node.pods.status_manager import StatusManager
 from actors.node.pods.worker import Worker
+from actors.node.pressure import oom
 from actors.node.pressure.eviction import Evictor
 from actors.node.requests import Api, user_of
 from actors.node.runtime.container_gc import ContainerGC
@@ -56,6 +58,7 @@ from actors.node.runtime.image_store.images import Images
 from actors.node.runtime.log_rotation import LogRotation
 from actors.node.runtime.machine import BAD_NETWORK, BAD_RUNTIME, NO_STARTS, SLOW_RUNTIME, Machine
 from actors.node.runtime.ports import NodePod
+from actors.node.runtime.profile import DEFAULT_CIDR
 from actors.node.sources.api_source import Source
 from actors.node.sources.manifest_url import ManifestUrl
 from actors.node.sources.manifests import Manifests
@@ -70,7 +73,7 @@ from sim.api.types import Obj
 from sim.ident import Names
 from sim.kernel.actor import Context
 from sim.kernel.causes import caused_by
-from sim.kernel.dice import Dice
+from sim.kernel.draws.dice import Dice
 from sim.options.node.agent import NodeAgentOptions
 from sim.options.storage_drivers import StorageDrivers
 from sim.units import SECOND
@@ -78,7 +81,6 @@ from sim.units import SECOND
 TICK_US = 1 * SECOND  # kubelet.go: syncLoop's syncTicker
 RESYNC_JITTER_PERCENT = 50  # pod_workers.go: workerResyncIntervalJitterFactor
 SYNCED_POLL_US = 1 * SECOND  # config/apiserver.go: WaitForAPIServerSyncPeriod
-DEFAULT_CIDR = "10.200.0.0/24"
 NO_DRIVERS = StorageDrivers()
 
 
@@ -114,6 +116,7 @@ class NodeAgent(AgentEvents):
 
     began_us: when it started
     used: what the admitted pods use of the node
+    durations: how long its work has taken
     sessions: the open streams of clients (`actors.node.server`); None before the first
     server: what answers requests to its ports; None before the first
 
@@ -124,7 +127,7 @@ class NodeAgent(AgentEvents):
 
     __slots__ = (
         "_nodes", "_pods", "_pods_listed", "_pods_started", "_scheme", "_tick_phase_us", "api", "began_us",
-        "clients", "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ips", "housekeeping", "image_gc",
+        "clients", "container_gc", "ctx", "dice", "durations", "evictor", "heartbeats", "host_ips", "housekeeping", "image_gc",
         "images", "kills", "leases", "log_rotation", "loop", "manifests", "mirrors", "node_loop", "options",
         "preemption", "references", "resources", "restarts", "runtime", "server", "sessions", "shutdown", "statuses",
         "used", "volumes", "workers",
@@ -157,7 +160,7 @@ class NodeAgent(AgentEvents):
         self.began_us = ctx.kernel.now_us
         self._tick_phase_us = self.dice.below(TICK_US)
         self.workers: dict[str, Worker] = {}
-        self.used = Used()
+        self.used, self.durations = Used(), Durations()
         self.restarts = Backoff()
         self.loop = SyncLoop(self)
         self.preemption = Preemption(self, self.used)
@@ -194,6 +197,8 @@ class NodeAgent(AgentEvents):
         self.ctx.on_stop(machine.forget_agent)
         self.ctx.on_resume(self.node_loop.resumed)
         self.node_event("Starting")
+        for text in machine.oom.messages if machine.oom is not None else ():
+            self.node_event("SystemOOM", text, "Warning")
         self.container_gc.start()
         self.image_gc.start()
         if not self.runtime.well:
@@ -275,13 +280,9 @@ class NodeAgent(AgentEvents):
 
     @property
     def pod_cidr(self) -> str:
-        """The range of the node's pod addresses."""
-        return str(
-            (self.node.get("spec") or {}).get("podCIDR")
-            or self.options.pod_cidr
-            or self.spec.pod_cidr
-            or DEFAULT_CIDR
-        )
+        """The range of the node's pod addresses; "" if the node waits for one."""
+        own = "" if self.spec.pod_cidr is None else self.spec.pod_cidr or DEFAULT_CIDR
+        return str((self.node.get("spec") or {}).get("podCIDR") or self.options.pod_cidr or own)
 
     def node_registered(self) -> None:
         """The Node object is stored now."""
@@ -323,6 +324,7 @@ class NodeAgent(AgentEvents):
         self.log_rotation.consider()
         self.evictor.consider()
         self.image_gc.consider()
+        oom.consider(self)
 
     def _nodes_set(self, nodes: list[Item]) -> None:
         for node in nodes:
@@ -400,10 +402,10 @@ class NodeAgent(AgentEvents):
         first = not self._pods_listed
         self._pods_listed = True
         static = self.mirrors.uids
-        if known := [uid for uid in self.workers if uid not in static]:
+        if entry := [uid for uid in self.workers if uid not in static]:
             listed = {item.peek("metadata", "uid"): None for item in items}
             self.preemption.keep(listed)
-            for uid in known:
+            for uid in entry:
                 if uid not in listed:
                     self.pod_removed(uid)
         if not first:
@@ -594,6 +596,7 @@ class NodeAgent(AgentEvents):
 
     def _forget(self, uid: str) -> None:
         self.workers.pop(uid, None)
+        self.durations.forget(uid)
         self.statuses.forget(uid)
         self.restarts.forget(uid)
         self.images.forget(uid)

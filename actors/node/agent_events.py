@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from sys import intern
 
-from actors.node.agent_log import AgentLog, Ref, log_event
+from actors.node.agent_log import log_event
 from actors.node.clients import WarningRecorder
 from actors.node.pods.pod_objects import reference
 from actors.node.runtime.machine import Machine
@@ -17,6 +17,7 @@ from sim.api.types import Obj
 from sim.client.events.recorder import EventKind, EventRecorder
 from sim.client.events.recorder import reference as reference_to
 from sim.ident import Names
+from sim.klog import Klog, Ref
 
 NO_REFERENCE: tuple[tuple[str, str, str], Obj] = ("", "", ""), {}
 
@@ -30,7 +31,7 @@ class AgentEvents:
     __slots__ = ("_recorder", "_reference", "log", "machine", "names", "spec")
 
     def __init__(
-        self, machine: Machine, names: Names, recorder: EventRecorder | WarningRecorder, log: AgentLog | None
+        self, machine: Machine, names: Names, recorder: EventRecorder | WarningRecorder, log: Klog | None
     ) -> None:
         self.machine, self.spec, self.names = machine, machine.spec, names
         self.log = log

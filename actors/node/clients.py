@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from actors.node.requests import user_of
+from sim.api.auth.account_tokens import TokenRules
 from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj, Reply, Request, Transport, UserInfo
 from sim.client.client import Client
@@ -21,6 +22,11 @@ from sim.kernel.actor import Context
 from sim.units import SECOND
 
 ASK_US = 30 * SECOND  # after which a program gives up a request
+
+
+def account_of(pod: Obj) -> str:
+    """The name of the service account of a pod."""
+    return pod["spec"].get("serviceAccountName") or "default"
 
 
 class WarningRecorder:
@@ -60,7 +66,11 @@ class NodeClients:
     scheme: of the cluster
     transports: connects a process to the API servers from the host of its context
     normal_events: False drops all events of type Normal
+    has_tokens: True if volumes hold tokens that the API server has signed
+    extends_tokens: True if those of 3607 s count for a year, as API servers do it by default
     """
+
+    has_tokens, extends_tokens = False, True
 
     def __init__(
         self,
@@ -69,10 +79,18 @@ class NodeClients:
         transports: Callable[[Context], Sequence[Transport]],
         *,
         normal_events: bool = True,
+        tokens: TokenRules | None = None,
+        programs: Callable[[Context], Sequence[Transport]] | None = None,
     ) -> None:
+        """tokens: how the API servers issue them; None: volumes have none of them
+        programs: connects programs of pods, if not like the agent
+        """
+        if tokens is not None:
+            self.has_tokens, self.extends_tokens = True, tokens.extends
         self.scheme = scheme
         self._names = names
         self._transports = transports
+        self._of_programs = programs or transports
         self._normal_events = normal_events
         self._connections: tuple[Context, Sequence[Transport], UserInfo] | None = None
 
@@ -94,12 +112,12 @@ class NodeClients:
         """The client of heartbeats, which is not rate limited."""
         return self._client(ctx, node, 0, 0, timeout_us)
 
-    def account(self, ctx: Context, namespace: str, name: str) -> Client:
+    def account(self, ctx: Context, pod: Obj) -> Client:
         """The client of a program in a pod, which has the token of a service account."""
-        names = self._names
+        names, namespace = self._names, pod["metadata"]["namespace"]
         groups = names.service_account_groups(namespace)
-        user = UserInfo(names.service_account_user(namespace, name), groups)
-        return Client(ctx, self.scheme, self._transports(ctx), user, agent="program", timeout_us=ASK_US)
+        user = UserInfo(names.service_account_user(namespace, account_of(pod)), groups)
+        return Client(ctx, self.scheme, self._of_programs(ctx), user, agent="program", timeout_us=ASK_US)
 
     def recorder(self, ctx: Context, node: str, qps: int, burst: int) -> EventRecorder | WarningRecorder:
         """The recorder of events, which has a rate limit of its own."""

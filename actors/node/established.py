@@ -17,6 +17,7 @@ from actors.node.pods.prober import probe_specs
 from actors.node.pods.status_manager import outgoing
 from actors.node.runtime.interpreter import has_programs
 from actors.node.runtime.machine import Machine
+from actors.node.runtime.profile import DEFAULT_CIDR
 from actors.node.runtime.programs import words_of
 from actors.node.sources.mount_paths import expands_paths
 from actors.node.sources.references import variables_of, volumes_of
@@ -73,7 +74,7 @@ def run(machine: Machine, options: NodeAgentOptions, pod: Obj, now_us: int, wall
         meta["uid"],
         meta["namespace"],
         meta["name"],
-        machine.spec.pod_cidr,
+        machine.spec.pod_cidr or DEFAULT_CIDR,
         addresses[0] if spec.get("hostNetwork") else "",
     )
     for container in spec["containers"]:

@@ -6,13 +6,13 @@ process. Faults of the network belong to `sim.kernel.network`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 from actors.node.pods.sandboxes import apply_behaviour
 from actors.node.runtime.forecast import pressed
-from actors.node.runtime.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine
+from actors.node.runtime.machine import BAD_NETWORK, BAD_RUNTIME, BAD_SANDBOXES, SLOW_RUNTIME, Machine
 from actors.node.runtime.profile import Override
 from actors.node.runtime.ramps import Ramp
 from sim.kernel.actor import Actor
@@ -134,6 +134,11 @@ class Node:
         self._note_fault(BAD_NETWORK, bool(message))
         self.machine.changed(None)
 
+    def fail_sandboxes(self, problems: Sequence[Callable[[dict[str, Any]], str]]) -> None:
+        """Pods for which one of these returns a message get no sandbox with it."""
+        self.machine.errors.sandboxes = problems
+        self._note_fault(BAD_SANDBOXES, bool(problems))
+
     def heal_pod_network(self) -> None:
         """The network plug-in works again."""
         self.fail_pod_network("")
@@ -170,6 +175,20 @@ class Node:
         machine.broken_devices = {**machine.broken_devices, resource: ids}
         if machine.agent is not None:
             machine.agent.resources.list_devices()
+
+    def stop_plugin(self, resource: str) -> None:
+        """The plug-in of a resource ends; the agent's connection to it breaks at once."""
+        machine = self.machine
+        machine.gone_plugins = {**machine.gone_plugins, resource: self._kernel.now_us}
+        if machine.agent is not None:
+            machine.agent.resources.plugin_stopped()
+
+    def start_plugin(self, resource: str) -> None:
+        """The plug-in of a resource runs again, and will register."""
+        machine = self.machine
+        machine.gone_plugins = {name: at for name, at in machine.gone_plugins.items() if name != resource}
+        if machine.agent is not None:
+            machine.agent.resources.plugin_started(resource)
 
     def _note_fault(self, aspect: str, active: bool) -> None:
         """Keep the record of a fault that begins, or drop that of a fault that ends."""

@@ -32,6 +32,7 @@ class Api:
         "_kernel",
         "_patch_type",
         "_user",
+        "authentication",
         "call",
         "coordination",
         "exchanges",
@@ -47,6 +48,7 @@ class Api:
         self._agent = names.node_agent
         self.lease_namespace = names.lease_namespace
         self._patch_type = names.media_strategic_patch
+        self.authentication = names.group("authentication")
         self.coordination, self.storage = names.group("coordination"), names.group("storage")
 
     def _send(self, on_reply: OnReply, verb: Verb, resource: str, **fields: Any) -> None:
@@ -94,6 +96,33 @@ class Api:
     def get_object(self, resource: str, namespace: str, name: str, on_reply: OnReply) -> None:
         """Read an object that a pod refers to."""
         self._send(on_reply, "get", resource, namespace=namespace, name=name)
+
+    def create_token(self, pod: Obj, account: str, source: Obj, on_reply: OnReply) -> None:
+        """Ask for a token of a pod's service account, which ends with the pod.
+
+        source: of a projected volume: audience and seconds
+        Mirrors  pkg/volume/projected/projected.go: collectData.
+        """
+        meta = pod["metadata"]
+        spec = {
+            "audiences": [source["audience"]] if source.get("audience") else [],
+            "expirationSeconds": source.get("expirationSeconds", 3600),
+            "boundObjectRef": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "name": meta["name"],
+                "uid": meta["uid"],
+            },
+        }
+        self._send(
+            on_reply,
+            "create",
+            "serviceaccounts",
+            subresource="token",
+            namespace=meta["namespace"],
+            name=account,
+            body={"kind": "TokenRequest", "apiVersion": f"{self.authentication}/v1", "spec": spec},
+        )
 
     # --- reviews ----------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ Differs  a cycle takes a fixed time in addition to its waits; if a list shows a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,7 @@ from actors.scheduler.plugins.base import ClusterEvent, SchedulerPlugin
 from actors.scheduler.pods import OWNERS, PodInfo, Template, binding, is_terminating
 from actors.scheduler.preempt import Budget
 from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, CycleState, QueuedPod, SchedulingQueue
-from actors.scheduler.status import assigned, condition_patch, node_event, waits
+from actors.scheduler.status import assigned, changed, condition_patch, node_event, waits
 from actors.scheduler.storage_events import STORAGE_EVENTS, watch_storage
 from actors.scheduler.volumes.binding import Bindings, VolumeBinder, reserve, unreserve
 from actors.scheduler.volumes.storage import Storage
@@ -66,11 +66,15 @@ def scheduler_main(
     names: Names,
     connect: Connect,
     plugins: Sequence[SchedulerPlugin] = (),
+    identify: Callable[[Context], str] = lambda ctx: f"{ctx.name}_{ctx.incarnation}",
+    on_begin: Callable[[Informers], None] = lambda _: None,
 ) -> Callable[[Context], Any]:
     """Return the `main` of a scheduler actor.
 
     connect: returns the channels to the API servers
     plugins: added by library users; they apply after the default plugins
+    identify: the identity in the lease, which no other process may have
+    on_begin: takes the informers of each incarnation
     """
 
     async def main(ctx: Context) -> None:
@@ -92,21 +96,20 @@ def scheduler_main(
         main_client = client("scheduler")
         informers = Informers(ctx, main_client)
         event_client = client("events")
-        recorder = EventSeries(ctx, event_client, options.scheduler_name)
-        scheduler = Scheduler(ctx, options, names, (main_client, informers, recorder), plugins)
+        recorders = {one.name: EventSeries(ctx, event_client, one.name) for one in options.profiles}
+        scheduler = Scheduler(ctx, options, names, (main_client, informers, recorders), plugins)
+        on_begin(informers)
         await informers.start_and_sync()
         if not options.leader_elect:
             await scheduler.lead()
             return
         lease = (options.leader_elect_resource_namespace, options.leader_elect_resource_name)
         election = ElectionOptions.of(options, options.leader_elect_resource_lock, release_on_cancel=True)
-        # Upstream's identity is the host's name and a new uuid for each process.
-        identity = f"{ctx.name}_{ctx.incarnation}"
-        elector = candidate(ctx, client("leader-election"), lease, identity, election)
+        elector = candidate(ctx, client("leader-election"), lease, identify(ctx), election)
         ctx.on_terminate(elector.stop)
 
         async def lead() -> None:
-            elector.announce(EventRecorder(ctx, event_client, options.scheduler_name))
+            elector.announce(EventRecorder(ctx, event_client, options.profiles[0].name))
             await scheduler.lead()
 
         await elector.run(lead)
@@ -123,32 +126,38 @@ class Scheduler:
         ctx: Context,
         options: SchedulerOptions,
         names: Names,
-        clients: tuple[Client, Informers, EventSeries],
+        clients: tuple[Client, Informers, Mapping[str, EventSeries]],
         plugins: Sequence[SchedulerPlugin] = (),
     ) -> None:
         self.ctx = ctx
         gates = [gate for gate in (*OF_SPREAD, *OF_VOLUMES) if enabled(options.feature_gates, gate)]
         self.cluster = Cluster(names, gates, whole_objects=bool(plugins))
-        self._client, self._informers, self._events = clients
+        self._client, self._informers, self._recorders = clients
         self.storage = Storage(names, {resource: self._informers[resource] for resource in STORAGE_EVENTS})
         percentage, by_changes = options.percentage_of_nodes_to_score, ctx.kernel.fast.search
-        self.attempts = Attempts(
-            self.cluster, percentage, plugins, self.storage, gates, by_changes=by_changes
-        )
+        self._profiles = {
+            spec.name: Attempts(
+                self.cluster, percentage, plugins, self.storage, gates, by_changes=by_changes, spec=spec
+            )
+            for spec in options.profiles
+        }
+        self._latest = next(iter(self._profiles.values()))  # the profile of the latest attempt
         self.queue = SchedulingQueue(
-            self.attempts.profile.events,
+            self._latest.profile.events,
             options.pod_initial_backoff_us,
             options.pod_max_backoff_us,
             options.pod_max_unschedulable_us,
         )
-        self._name = options.scheduler_name
-        self._metering = Metering(ctx, self._name, self.queue, self.cluster)
+        self._metering = Metering(ctx, self._latest.profile.spec.name, self.queue, self.cluster)
         self._sets_disruption_condition = enabled(options.feature_gates, POD_DISRUPTION)
         watched = ("pods", "poddisruptionbudgets", "nodes")  # started in this order
         self._pods, _, self._nodes = [self._informers[name] for name in watched]
-        self._binder = VolumeBinder(
-            ctx, self._client, self.storage, self._nodes, self._pods, options.bind_timeout_us
-        )
+        self._binders = {
+            spec.name: VolumeBinder(
+                ctx, self._client, self.storage, self._nodes, self._pods, options.bind_timeout_of(spec)
+            )
+            for spec in options.profiles
+        }
         self._random = ctx.stream("scheduler").random
         self._kind: Kind = ctx.kernel.kind("schedule", "pod", "node", "message")
         # The trace record of the last change that made room on a node, by node.
@@ -208,6 +217,10 @@ class Scheduler:
             update=updated,
             delete=lambda obj: cluster.set_owner(kind, obj, deleted=True),
         )
+
+    def _event(self, pod: Obj, kind: str, why: tuple[str, str], text: str) -> None:
+        """Record an event in the name of the profile of a pod."""
+        self._recorders[pod["spec"]["schedulerName"]].event(pod, kind, why, text)
 
     # --- leading ----------------------------------------------------------------------------------
 
@@ -272,7 +285,7 @@ class Scheduler:
         def may_help(pod: PodInfo) -> bool:
             found = known.get(pod.template)
             if found is None:
-                found = known[pod.template] = self.attempts.profile.may_help(pod.template, info)
+                found = known[pod.template] = self._latest.profile.may_help(pod.template, info)
             return found
 
         self._room_causes[node["metadata"]["name"]] = self.ctx.kernel.cause
@@ -284,7 +297,7 @@ class Scheduler:
     def _pod_added(self, pod: Obj) -> None:
         if assigned(pod):
             self._set_assigned(pod)
-        elif waits(pod, self._name):
+        elif waits(pod, self._profiles):
             self._set_waiting(None, pod)
 
     def _pod_updated(self, old: Obj, new: Obj) -> None:
@@ -293,7 +306,7 @@ class Scheduler:
             self._pod_added(new)
         elif assigned(new):
             self._set_assigned(new)
-        elif waits(new, self._name):
+        elif waits(new, self._profiles):
             self._set_waiting(old, new)
         else:
             self._pod_deleted(old)
@@ -354,7 +367,7 @@ class Scheduler:
             # The informer may not show a nomination made here yet: keep it until the status has
             # one.
             held = "" if queued.pod.nominated else cluster.nominations.get(key, "")
-            queue.update(info, old is None or _changed(old, new), self.ctx.now_us())
+            queue.update(info, old is None or changed(old, new), self.ctx.now_us())
             cluster.nominate(info, info.nominated or held)
         self._wake()
 
@@ -372,7 +385,7 @@ class Scheduler:
         if queued.pod.terminating:
             self.queue.delete(queued.pod.key)
             text = f"skip schedule deleting pod: {queued.pod.key}"
-            self._events.event(queued.pod.obj, "Warning", ("FailedScheduling", "Scheduling"), text)
+            self._event(queued.pod.obj, "Warning", ("FailedScheduling", "Scheduling"), text)
             self._wake()
         else:
             self._cycle_state = CycleState.RUNNING
@@ -390,10 +403,13 @@ class Scheduler:
     def _try(self, queued: QueuedPod) -> None:
         pod, cycle = queued.pod, self.queue.cycle
         queued.begun_us = self.ctx.now_us() - CYCLE_US
-        result = self.attempts.place(pod, self._budgets, self._draw)
+        attempts = self._profiles[pod.obj["spec"]["schedulerName"]]
+        # The next search of any profile begins where the latest has ended.
+        attempts.start, self._latest = self._latest.start, attempts
+        result = attempts.place(pod, self._budgets, self._draw)
         kernel = self.ctx.kernel
         kernel.follow(queued.cause)
-        self._metering.searched(CYCLE_US, pod, result, self.attempts.feasible)
+        self._metering.searched(CYCLE_US, pod, result, attempts.feasible)
         if isinstance(result, Placed):
             if queued.unplaced:  # a change of that node after the last attempt made room
                 queued.unplaced = False
@@ -447,7 +463,7 @@ class Scheduler:
             else:
                 self._bind(queued, taken, reserved, cycle)
 
-        self._binder.bind(bindings, bound)
+        self._binders[pod.obj["spec"]["schedulerName"]].bind(bindings, bound)
 
     def _bind(self, queued: QueuedPod, taken: PodInfo, bindings: Bindings | None, cycle: int) -> None:
         pod, node = queued.pod, taken.node_name
@@ -458,7 +474,7 @@ class Scheduler:
             if reply.ok:
                 self._metering.placed(queued)
                 text = f"Successfully assigned {pod.key} to {node}"
-                self._events.event(pod.obj, "Normal", ("Scheduled", "Binding"), text)
+                self._event(pod.obj, "Normal", ("Scheduled", "Binding"), text)
                 return
             text = f'binding rejected: running Bind plugin "DefaultBinder": {reply.message}'
             self._forget(queued, taken, bindings, text, cycle)
@@ -498,11 +514,12 @@ class Scheduler:
             return
         victim, *others = victims
         chosen = victim.obj  # its state at the choice
+        recorder = self._recorders[preemptor["spec"]["schedulerName"]]
 
         def deleted(reply: Reply) -> None:
             if reply.ok:
                 text = f"Preempted by a pod on node {node}"
-                self._events.event(chosen, "Normal", ("Preempted", "Preempting"), text, preemptor)
+                recorder.event(chosen, "Normal", ("Preempted", "Preempting"), text, preemptor)
                 self._make_room(queued, failed, others, cycle)
             else:
                 self._deleting = ""
@@ -543,13 +560,13 @@ class Scheduler:
         pod = queued.pod
         self._metering.failed(queued, failed)
         latest, known = self._pods.get(pod.key), self.queue.pods.get(pod.key)
-        if latest is None or not waits(latest, self._name):
+        if latest is None or not waits(latest, self._profiles):
             self._leave_queue(pod.key)
         elif known is not None and known.pod.uid == pod.uid:  # not a new pod of the same name
             self.queue.put_back(queued, failed.plugins, cycle, self.ctx.now_us())
             nominate = known.pod.nominated if failed.nominate is None else failed.nominate
             self.cluster.nominate(known.pod, nominate)
-        self._events.event(pod.obj, "Warning", ("FailedScheduling", "Scheduling"), failed.message)
+        self._event(pod.obj, "Warning", ("FailedScheduling", "Scheduling"), failed.message)
         now = format_time(self.ctx.wall_us())
         patch = condition_patch(pod.obj, failed.reason, failed.message, now)
         if failed.nominate is not None and failed.nominate != pod.nominated:
@@ -580,14 +597,3 @@ class Scheduler:
 
 def _owners(pod: Obj) -> Any:
     return pod["metadata"].get("ownerReferences")
-
-
-def _changed(old: Obj, new: Obj) -> bool:
-    """Return True if more differs than status, finalizers and bookkeeping (isPodUpdated)."""
-    if old["spec"] is not new["spec"] and old["spec"] != new["spec"]:
-        return True
-    was, now = old["metadata"], new["metadata"]
-    return any(
-        was.get(field) != now.get(field)
-        for field in ("labels", "annotations", "deletionTimestamp", "ownerReferences")
-    )

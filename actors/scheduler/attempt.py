@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from actors.scheduler.cluster import Cluster
 from actors.scheduler.messages import NO_NODES, fit_error
-from actors.scheduler.plugins.base import CycleError, SchedulerPlugin, Status
+from actors.scheduler.plugins.base import DEFAULT, CycleError, SchedulerPlugin, Status
 from actors.scheduler.plugins.node_affinity import AFFINITY_CONFLICT
 from actors.scheduler.plugins.registry import Profile
 from actors.scheduler.pods import PodInfo, Template
@@ -28,6 +28,7 @@ from actors.scheduler.search.volumes import VolumeSearch
 from actors.scheduler.volumes.pod_volumes import Choice, PodVolumes
 from actors.scheduler.volumes.storage import Storage
 from sim.options.features.gates import VOLUME_CAPACITY_PRIORITY
+from sim.options.scheduling.profiles import ProfileSpec
 
 FEASIBLE_MIN = 100  # minFeasibleNodesToFind
 PERCENT_MIN = 5  # minFeasibleNodesPercentageToFind
@@ -84,6 +85,7 @@ class Attempts:
     added: plugins of library users
     storage: the view of claims and volumes; None if no pod has any
     gates: the feature gates of volume plugins that are on
+    spec: the profile
     by_changes: True if a class evaluates only nodes with changes; else a change evaluates all again
     """
 
@@ -96,11 +98,12 @@ class Attempts:
         gates: Collection[str] = (),
         *,
         by_changes: bool = True,
+        spec: ProfileSpec = DEFAULT,
     ) -> None:
         self.cluster, self.storage = cluster, storage
         self._by_changes = by_changes
-        self.profile = Profile(cluster, added, gates)
-        self._scores_volumes = VOLUME_CAPACITY_PRIORITY in gates
+        self.profile = Profile(cluster, added, gates, spec)
+        self._scores_volumes = VOLUME_CAPACITY_PRIORITY in gates and self.profile.has_score("VolumeBinding")
         self.start = 0
         self.feasible = 1  # nodes among which the last pod that was placed had its node chosen
         self._percentage = percentage
@@ -155,7 +158,7 @@ class Attempts:
         everyone = cluster.list_nodes()
         if not everyone:
             return Failed(NO_NODES, UNSCHEDULABLE)
-        for name in pod.template.node_names or ():
+        for name in self.profile.named(pod.template) or ():
             if name not in cluster.position:
                 return Failed(f'nodeinfo not found for node name "{name}"', ERROR)
         state, volumes = self.state(pod), self._volumes(pod)
@@ -179,7 +182,8 @@ class Attempts:
     ) -> Placed | Failed:
         cluster = self.cluster
         everyone = cluster.list_nodes()
-        refused = AFFINITY_CONFLICT if pod.template.node_names == () else None
+        named = self.profile.named(pod.template)
+        refused = AFFINITY_CONFLICT if named == () else None
         if refused is None and volumes is not None:
             refused = volumes.refusal()
         if refused is not None:
@@ -190,7 +194,7 @@ class Attempts:
             excluded = volumes.exclude(state, excluded)
         if not cluster.nominated:
             self._beside.clear()
-        count = len(state.nodes if pod.template.node_names is None else pod.template.node_names)
+        count = len(state.nodes if named is None else named)
         alone = not cluster.nominated and not pod.nominated and volumes is None
         refusal = self._refusals.get(state)
         if alone and refusal is not None and refusal[0] == state.version:
@@ -267,7 +271,7 @@ class Attempts:
                 if (
                     volumes is None
                     and not state.wide
-                    and not any(other.template.anti_affinity for other in waiting)
+                    and not any(other.template.pod_terms.forbidden for other in waiting)
                 ):
                     self._beside[name] = (now, status)  # it depends on nothing else
             if status is not None:
@@ -293,6 +297,8 @@ class Attempts:
     ) -> Failed:
         count = len(self.cluster.order)
         plugins = tuple(dict.fromkeys(status.plugin for status in failures.values()))
+        if not self.profile.spec.preempts:
+            return Failed(fit_error(count, failures.values()), UNSCHEDULABLE, plugins, nominate=None)
         outcome = preempt(state, pod, failures, budgets(), draw, volumes)
         message = fit_error(count, failures.values(), outcome.message)
         if outcome.candidate is not None:

@@ -22,7 +22,6 @@ from actors.scheduler.images import Counted, Images
 from actors.scheduler.match import from_label_selector
 from actors.scheduler.pods import (
     Amounts,
-    Demand,
     Group,
     PodInfo,
     PodTerm,
@@ -40,7 +39,7 @@ from sim.units import quantity_value
 
 # Changes kept, at least half as many; a class that is further behind evaluates every node.
 LOG_MAX = 8_192
-ANTI, SCORE = 0, 1
+ANTI, SCORE, REQUIRED = 0, 1, 2
 
 
 class NodeInfo:
@@ -67,7 +66,7 @@ class NodeInfo:
         self.ports: dict[Port, int] = {}
         self.groups: dict[Group, int] = {}
         self.priorities: dict[int, int] = {}
-        self.rooms: dict[Demand, Any] = {}
+        self.rooms: dict[object, Any] = {}
 
     def add(self, pod: PodInfo, sign: int = 1) -> None:
         """Add the pod to the node (sign 1) or remove it (sign -1)."""
@@ -352,11 +351,11 @@ class Cluster:
     def _count_terms(self, pod: PodInfo, node: NodeInfo, sign: int) -> None:
         """Count the pod's terms at its node's topology values."""
         template = pod.template
-        for term in template.anti_affinity:
+        for term in template.pod_terms.forbidden:
             self._count_term(ANTI, term, 1, node, sign)
-        for term in template.affinity:  # hardPodAffinityWeight 1
-            self._count_term(SCORE, term, 1, node, sign)
-        for weight, term in template.preferred_pods:
+        for term in template.pod_terms.required:
+            self._count_term(REQUIRED, term, 1, node, sign)
+        for weight, term in template.pod_terms.preferred:
             self._count_term(SCORE, term, weight, node, sign)
 
     def _count_term(self, kind: int, term: PodTerm, weight: int, node: NodeInfo, sign: int) -> None:
@@ -414,7 +413,7 @@ class Cluster:
         if node_name:
             self.nominations[pod.key] = node_name
             self.nominated.setdefault(node_name, {})[pod.key] = pod
-            for term in pod.template.anti_affinity:
+            for term in pod.template.pod_terms.forbidden:
                 self._select(term.selector, 1)
 
     def forget_nomination(self, key: str) -> None:
@@ -422,7 +421,7 @@ class Cluster:
         before = self.nominations.pop(key, None)
         if before is not None:
             held = self.nominated[before]
-            for term in held.pop(key).template.anti_affinity:
+            for term in held.pop(key).template.pod_terms.forbidden:
                 self._select(term.selector, -1)
             if not held:
                 del self.nominated[before]

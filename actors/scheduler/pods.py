@@ -27,6 +27,7 @@ from sim.api.memo import IdentityMemo
 from sim.api.objects import controller_of
 from sim.api.scheduling import (
     NodeTerm,
+    RequiredNodes,
     Requirements,
     equal_labels,
     holds,
@@ -201,15 +202,36 @@ class Demand:
         self.scores: dict[tuple[int, ...], int] = {}
 
 
+class NodeTerms(NamedTuple):
+    """What a pod says of its node.
+
+    names: of the nodes that the required terms name; None if they name none
+    preferred: with their weights
+    """
+
+    required: RequiredNodes
+    names: tuple[str, ...] | None
+    preferred: tuple[tuple[int, NodeTerm], ...]
+
+
+class PodTerms(NamedTuple):
+    """What a pod says of the pods near it.
+
+    forbidden: of its required anti-affinity
+    preferred: with their weights, which are negative for anti-affinity
+    """
+
+    required: tuple[PodTerm, ...]
+    forbidden: tuple[PodTerm, ...]
+    preferred: tuple[tuple[int, PodTerm], ...]
+
+
 class Template:
     """The parts of a pod that the default plugins read, under the names in the pod's spec.
 
     shape: one object for all templates that differ only in their labels
     own_keys: the labels that the pod's own terms and constraints read
     unscored_cpu: CPU overhead that does not count for scores, in thousandths of a core
-
-    Size: one attribute for each field of a pod's specification that a plugin reads.  It is made
-    once for a shape of pods and does not change.
     """
 
     def __init__(self, pod: Obj, gates: Collection[str] = ()) -> None:
@@ -223,8 +245,9 @@ class Template:
         self.tolerations = tolerations_of(spec)
         self._requests(spec)
         self.demand = Demand(self.ports, self.request, self.scoring, self.unscored_cpu)
-        self.required = required_nodes(spec)
-        self._affinities(spec.get("affinity") or {})
+        affinity = spec.get("affinity") or {}
+        self.node_terms = node_terms_of(required_nodes(spec), affinity.get("nodeAffinity") or {})
+        self.pod_terms = self._pod_terms(affinity)
         constraints = spec.get("topologySpreadConstraints") or ()
         self.own_spread = bool(constraints)
         hard, soft = (
@@ -234,8 +257,8 @@ class Template:
         self.hard, self.soft = hard, soft
         selectors = (
             *(spread.selector for spread in (*self.hard, *self.soft)),
-            *(term.selector for term in (*self.affinity, *self.anti_affinity)),
-            *(term.selector for _, term in self.preferred_pods),
+            *(term.selector for term in (*self.pod_terms.required, *self.pod_terms.forbidden)),
+            *(term.selector for _, term in self.pod_terms.preferred),
         )
         self.own_keys = frozenset(need[0] for selector in selectors for need in selector or ())
 
@@ -274,23 +297,17 @@ class Template:
         )
         self.images = tuple(image_name(container.get("image") or "") for container in containers)
 
-    def _affinities(self, affinity: Mapping[str, Any]) -> None:
-        node = affinity.get("nodeAffinity") or {}
-        self.node_names = named_nodes(self.required.terms)
-        # An empty preference matches no node; if it matched all, the other preferences would count
-        # less.
-        self.preferred: tuple[tuple[int, NodeTerm], ...] = tuple(
-            (item["weight"], term)
-            for item in node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-            if not (term := node_term(item["preference"])).empty
-        )
+    def _pod_terms(self, affinity: Mapping[str, Any]) -> PodTerms:
         near, far = affinity.get("podAffinity") or {}, affinity.get("podAntiAffinity") or {}
-        self.affinity = self._terms(near.get("requiredDuringSchedulingIgnoredDuringExecution"))
-        self.anti_affinity = self._terms(far.get("requiredDuringSchedulingIgnoredDuringExecution"))
-        self.preferred_pods: tuple[tuple[int, PodTerm], ...] = tuple(
+        preferred = tuple(
             (sign * item["weight"], self._term(item["podAffinityTerm"]))
             for sign, side in ((1, near), (-1, far))
             for item in side.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        )
+        return PodTerms(
+            self._terms(near.get("requiredDuringSchedulingIgnoredDuringExecution")),
+            self._terms(far.get("requiredDuringSchedulingIgnoredDuringExecution")),
+            preferred,
         )
 
     def _terms(self, terms: list[Mapping[str, Any]] | None) -> tuple[PodTerm, ...]:
@@ -307,6 +324,18 @@ class Template:
             namespaces,
             from_label_selector(selector),
         )
+
+
+def node_terms_of(required: RequiredNodes, affinity: Mapping[str, Any]) -> NodeTerms:
+    """What a required selection and the preferences of a node affinity say of nodes."""
+    # An empty preference matches no node; if it matched all, the other preferences would count
+    # less.
+    preferred = tuple(
+        (item["weight"], term)
+        for item in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        if not (term := node_term(item["preference"])).empty
+    )
+    return NodeTerms(required, named_nodes(required.terms), preferred)
 
 
 def _for_scoring(container: Mapping[str, Any], requested: Amounts) -> Amounts:

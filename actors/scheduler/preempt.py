@@ -23,8 +23,6 @@ from actors.scheduler.search.classes import ClassState
 from actors.scheduler.search.volumes import VolumeSearch
 from sim.api.scheduling import Requirements, holds
 
-CANDIDATES_MIN = 100  # minCandidateNodesAbsolute
-CANDIDATES_PERCENT = 10  # minCandidateNodesPercentage
 PRIORITY_OFFSET = 1 << 31  # so that a sum of negative priorities still grows with each victim
 
 NO_VICTIMS = Status("DefaultPreemption", ("No preemption victims found for incoming pod",), True)
@@ -102,7 +100,8 @@ def preempt(
     # Quirk: a node that the pod's affinity left out has no status, and is tried like the others.
     hopeful = [node for node in cluster.list_nodes() if node.name not in statuses]
     candidates: list[Candidate] = []
-    enough = min(max(len(hopeful) * CANDIDATES_PERCENT // 100, CANDIDATES_MIN), len(hopeful))
+    percentage, least = state.profile.spec.candidates
+    enough = min(max(len(hopeful) * percentage // 100, least), len(hopeful))
     offset = draw(len(hopeful)) if len(hopeful) > 1 else 0
     for node in hopeful[offset:] + hopeful[:offset]:
         found = _victims_on(state, pod, node, budgets, volumes)

@@ -134,7 +134,7 @@ class SchedulingQueue:
         queued.place = place
         if place == "unschedulable":
             self.unschedulable[queued.pod.key] = queued
-            if queued.pod.template.affinity:
+            if queued.pod.template.pod_terms.required:
                 self._with_affinity[queued.pod.key] = queued
             return
         self._tickets += 1
@@ -278,7 +278,7 @@ class SchedulingQueue:
             for q in self._with_affinity.values()
             if any(
                 term.matches(pod.template.namespace, pod.template.labels, namespaces)
-                for term in q.pod.template.affinity
+                for term in q.pod.template.pod_terms.required
             )
         ]
         if chosen:

@@ -7,6 +7,7 @@ Mirrors  kubernetes v1.25 pkg/scheduler/eventhandlers.go: assignedPod, responsib
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from actors.scheduler.plugins.base import NO_EVENT, ClusterEvent
@@ -21,10 +22,10 @@ def assigned(pod: Obj) -> bool:
     return bool(pod["spec"].get("nodeName")) and (pod.get("status") or NOTHING).get("phase") not in TERMINAL
 
 
-def waits(pod: Obj, scheduler_name: str) -> bool:
+def waits(pod: Obj, names: Collection[str]) -> bool:
     """Return True if this scheduler must find a node for the pod."""
     spec = pod["spec"]
-    return not spec.get("nodeName") and spec.get("schedulerName") == scheduler_name and not is_terminal(pod)
+    return not spec.get("nodeName") and spec.get("schedulerName") in names and not is_terminal(pod)
 
 
 def node_event(old: Obj, new: Obj) -> ClusterEvent:
@@ -63,3 +64,14 @@ def condition_patch(pod: Obj, reason: str, message: str, now: str) -> Obj | None
             return {"conditions": [{"type": "PodScheduled", **changed}]}
     made = {"type": "PodScheduled", **wanted, "lastProbeTime": None, "lastTransitionTime": now}
     return {"conditions": [made]}
+
+
+def changed(old: Obj, new: Obj) -> bool:
+    """Return True if more differs than status, finalizers and bookkeeping (isPodUpdated)."""
+    if old["spec"] is not new["spec"] and old["spec"] != new["spec"]:
+        return True
+    was, now = old["metadata"], new["metadata"]
+    return any(
+        was.get(field) != now.get(field)
+        for field in ("labels", "annotations", "deletionTimestamp", "ownerReferences")
+    )

@@ -1,9 +1,9 @@
 """The storage process: a store with latency and faults, and the keys that API servers share.
 
 Turns a store that answers at once into a process that API servers reach with a delay, and that can
-be paused, slow, without a quorum, or crashed. While it is healthy (`prompt`), an API server runs a
-whole request on `store` and defers the reply by `latency_us`; otherwise it passes each operation to
-`submit`, one after the other, and each takes as long as the fault makes it take.
+be paused, slow, full, set back, without a quorum, or crashed. While it is healthy (`prompt`), an
+API server runs a whole request on `store` and defers the reply by `latency_us`; otherwise it passes
+each operation to `submit`, one after the other, and each takes as long as the fault makes it take.
 
 Holds: an operation that is passed to `submit` is answered at most once, by its result or by
 `Unavailable` after `REQUEST_TIMEOUT_US`; one that timed out may still be applied later (the caller
@@ -23,21 +23,22 @@ Differs  latency is drawn for a whole request, not per operation, while healthy;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from actors.storage.expiry import Expiry
 from actors.storage.memory import MemoryStore
+from actors.storage.snapshots import Snapshot
 from sim.api.replica_records import CompactionRecord, MasterLeases
-from sim.api.store import Answer, Item, Op, Unavailable
+from sim.api.store import Answer, Change, Compacted, Item, Op, Page, Put, Range, Unavailable
 from sim.api.watch.lease_renewals import Line
 from sim.kernel.actor import Context, State
 from sim.kernel.causes import caused_by
-from sim.kernel.dice import keyed
+from sim.kernel.draws.dice import keyed
+from sim.kernel.draws.streams import key_of
 from sim.kernel.kernel import Kernel
-from sim.kernel.streams import key_of
 from sim.kernel.trace.records import IN_SERIES
 from sim.units import MS, SECOND, Revision, Virtual
 
@@ -57,6 +58,7 @@ REQUEST_TIMEOUT_US = 7 * SECOND
 NO_LEADER_US = 3 * SECOND
 LEADER_FOUND_US = 2 * SECOND
 TIMED_OUT = Unavailable("etcdserver: request timed out")
+NO_SPACE = Unavailable("etcdserver: mvcc: database space exceeded")
 
 
 LEASES = "/leases/"  # part of the keys of leases
@@ -80,6 +82,17 @@ class Leadership:
         self.listeners: list[Callable[[bool], None]] = []
 
 
+class Hindrance:
+    """What a fault makes of the storage.  extra_us: how much longer an operation takes; full: True
+    if there is no space
+    """
+
+    __slots__ = ("extra_us", "full")
+
+    def __init__(self) -> None:
+        self.extra_us, self.full = 0, False
+
+
 class Storage:
     """The storage of one cluster.  `main` is its actor; the object outlives every incarnation."""
 
@@ -89,7 +102,7 @@ class Storage:
         self.store = store if store is not None else MemoryStore(partial(attrgetter("now_us"), kernel))
         self.compaction = CompactionRecord()
         self.masters = MasterLeases()
-        self._extra_us = 0
+        self._hindrance = Hindrance()
         self._leadership = Leadership()
         self._ctx: Context | None = None
         self.writer = ("", "")  # user and verb of the request that is being applied
@@ -129,21 +142,19 @@ class Storage:
         kernel = self.kernel
         kind, writer = self._kind, self.writer
         if LEASES in key and writer[1] == "update" and not kind.listeners:
-            series = self._series_of(key, cause)
-            kernel.cause = ident = self._trace.run(rev, IN_SERIES.pack(series, kernel.now_us))
-            return ident
-        kernel.cause = ident = self._put(
-            kind, (kind.ident, kernel.now_us, cause, writer[0], writer[1], key, rev)
-        )
+            ident = self._trace.run(rev, IN_SERIES.pack(self._series_of(key, cause), kernel.now_us))
+        else:
+            ident = self._put(kind, (kind.ident, kernel.now_us, cause, writer[0], writer[1], key, rev))
+        kernel.cause = ident
         return ident
 
     def _series_of(self, key: str, cause: int) -> int:
         """The series of trace records of one lease's updates by one writer for one cause."""
-        known = self._series.get(key)
-        if known is None or known[0] != cause or known[1] != self.writer:
+        entry = self._series.get(key)
+        if entry is None or entry[0] != cause or entry[1] != self.writer:
             number = self._trace.series(self._kind, cause, (*self.writer, key))
-            known = self._series[key] = cause, self.writer, number
-        return known[2]
+            entry = self._series[key] = cause, self.writer, number
+        return entry[2]
 
     def _note_renewal(self, line: Line, rev: Revision, at_us: Virtual, cause: int) -> int:
         """Like `_note`, for an update of a lease by the fast path."""
@@ -172,7 +183,24 @@ class Storage:
             self._expiries[prefix] = expiry = Expiry(
                 self.kernel, lambda: self.prompt, partial(self._delete_expired, prefix), ttl_us
             )
+            for change in self._earlier(prefix):
+                expiry.on_change(change)
             self.store.subscribe(prefix, expiry.on_change)
+
+    def _earlier(self, prefix: str) -> Iterator[Change]:
+        """The writes of a resource by an earlier process; those before the history have the time of
+        the first change in it.
+        """
+        store = self.store
+        later = store.events(store.floor, prefix)
+        assert not isinstance(later, Compacted)
+        if store.floor:
+            at_us = later[0].at_us if later else self.kernel.now_us
+            page = store.range(Range(prefix, rev=store.floor))
+            assert isinstance(page, Page)
+            for item in page.items:
+                yield Change(item.rev, item, None, False, at_us)
+        yield from later
 
     def _delete_expired(self, prefix: str, due: Iterable[Item]) -> None:
         self.writer = (self.name, "expire")
@@ -181,11 +209,21 @@ class Storage:
     @property
     def extra_us(self) -> int:
         """Fault: a slow disk."""
-        return self._extra_us
+        return self._hindrance.extra_us
 
     @extra_us.setter
     def extra_us(self, extra_us: int) -> None:
-        self._extra_us = extra_us
+        self._hindrance.extra_us = extra_us
+        self.kernel.standing.moved()
+
+    @property
+    def full(self) -> bool:
+        """Fault: the quota of space is used up, so that nothing is written but deletions."""
+        return self._hindrance.full
+
+    @full.setter
+    def full(self, full: bool) -> None:
+        self._hindrance.full = full
         self.kernel.standing.moved()
 
     @property
@@ -209,9 +247,9 @@ class Storage:
         """Carry out what waited for a quorum, in order of arrival."""
         if not self.held:
             return
-        kernel, (held, self.held) = self.kernel, (self.held, {})
+        kernel, (current, self.held) = self.kernel, (self.held, {})
         took_us = self.latency_us(1)
-        for pending, cause in held.items():
+        for pending, cause in current.items():
             with caused_by(kernel, cause):
                 kernel.call_later(took_us, pending.arrive)
 
@@ -220,10 +258,14 @@ class Storage:
         """True while operations may be applied to `store` at once, with `latency_us` added to the
         reply.
         """
-        ctx = self._ctx
-        return (
-            ctx is not None and ctx.state is State.RUNNING and self._leadership.quorum and not self._extra_us
-        )
+        ctx, hindrance = self._ctx, self._hindrance
+        healthy = ctx is not None and ctx.state is State.RUNNING and self._leadership.quorum
+        return healthy and not (hindrance.extra_us or hindrance.full)
+
+    @property
+    def healthy(self) -> bool:
+        """True while the storage answers."""
+        return self.prompt
 
     def set_quorum(self, quorum: bool) -> None:
         """Lose the quorum or get it back. Watches notice later, if the state lasts: each change
@@ -283,6 +325,14 @@ class Storage:
         """Keep an operation until a process starts."""
         self._early = [*filter(_Pending.wanted, self._early), pending]
 
+    def restore(self, snapshot: Snapshot) -> None:
+        """Return to the state of a snapshot, while no process of the storage or of an API server
+        runs.
+        """
+        self.writer, cause = (self.name, "restore"), self.kernel.cause
+        with caused_by(self.kernel, cause):
+            self.store.restore(snapshot, cause)
+
     def compact(self, rev: Revision) -> None:
         """Compact the store up to a revision, if the storage is healthy."""
         if self.prompt:
@@ -329,8 +379,8 @@ class _Pending:
             storage.held[self] = storage.kernel.cause
             return
         storage.writer = self._writer
-        answer = storage.store.apply(self._op)
-        self._answer(answer)
+        refused = storage.full and isinstance(self._op, Put)
+        self._answer(NO_SPACE if refused else storage.store.apply(self._op))
 
     def _give_up(self, _: object) -> None:
         ctx = self._storage._ctx

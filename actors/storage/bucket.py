@@ -35,10 +35,10 @@ class Log(list[Any]):
         """The entries after a revision, as runs where they are stored as runs."""
         if not self or self[-1].rev <= rev:
             return []
-        found = self[bisect_right(self, rev, key=_REV) :]
-        if type(found[0]) is Run and found[0].first <= rev:
-            found[0] = found[0].after(rev)
-        return found
+        result = self[bisect_right(self, rev, key=_REV) :]
+        if type(result[0]) is Run and result[0].first <= rev:
+            result[0] = result[0].after(rev)
+        return result
 
     def forget(self, rev: Revision) -> list[Any]:
         """Remove the entries up to a revision, and return them."""
@@ -123,10 +123,10 @@ class Bucket:
 
     def bring(self, key: str) -> None:
         """Bring one object up to date with columnar renewals."""
-        known = self.items.get(key)
-        if self.course is not None and known is not None:
+        entry = self.items.get(key)
+        if self.course is not None and entry is not None:
             newest = self.course.newest(key, EVER)
-            if newest is not None and newest.rev > known.rev:
+            if newest is not None and newest.rev > entry.rev:
                 self.items[key] = newest
 
     def bring_all(self) -> None:
@@ -139,15 +139,41 @@ class Bucket:
 
         floor: the oldest revision after which the log is whole; now: the present one
         """
-        found = self._postings.pop(only.name, None)
-        if found is None or found.rev < floor:
-            found = Postings(only.read, self.items, now)
-        elif later := self.log.since(found.rev):
-            found.follow({change.item.key for change in spread(later)}, self.items, now)
+        result = self._postings.pop(only.name, None)
+        if result is None or result.rev < floor:
+            result = Postings(only.read, self.items, now)
+        elif later := self.log.since(result.rev):
+            result.follow({change.item.key for change in spread(later)}, self.items, now)
         if len(self._postings) >= KEPT_MAX:
             del self._postings[next(iter(self._postings))]
-        self._postings[only.name] = found
-        return found.keys(only)
+        self._postings[only.name] = result
+        return result.keys(only)
+
+    def restore(self, wanted: dict[str, Item]) -> list[tuple[Item | None, Item | None]]:
+        """Hold these items instead, without history; returns each new item (None: deleted) with the
+        one before it (None: created), by key.
+
+        No columnar renewals are under way.
+        """
+        differences: list[tuple[Item | None, Item | None]] = []
+        for key in sorted({**self.items, **wanted}):
+            prev, item = self.items.get(key), wanted.get(key)
+            if item is None:
+                del self.items[key]
+            elif prev is None or prev.rev != item.rev:
+                if self.packer is not None:
+                    item = self.packer.item(key, item.obj, item.rev, Revision(item.created), item.managed)
+                self.items[key] = item
+            else:
+                continue
+            differences.append((item, prev))
+        self.log.clear()
+        self._keys, self._appended, self._dead = None, False, {}
+        self._postings.clear()
+        self.subscription = object()
+        if self.course is not None:
+            self.course.clear()
+        return differences
 
     def before(self, rev: Revision) -> dict[str, Item] | None:
         """The items as of a revision; None if they are the present ones."""

@@ -26,6 +26,7 @@ from sim.units import SECOND, Virtual
 # lease_manager.go: defaultLeaseReuseDurationSeconds, and the 0.05 of newDefaultLeaseManager; the
 # smaller value applies.
 SWEEP_MAX_US = 60 * SECOND
+LONG_AGO_US = Virtual(-(1 << 62))  # before what earlier processes have written
 SWEEPS = 20  # number of sweeps within an object's time to live
 
 
@@ -51,7 +52,7 @@ class Expiry:
         # time to live.
         self._written: deque[tuple[int, deque[Item]]] = deque()
         self._last: deque[Item] = deque()  # of them, those written until `_until_us`
-        self._until_us = -1
+        self._until_us = LONG_AGO_US
         self._pending = False
 
     def on_change(self, change: Change) -> None:
@@ -67,7 +68,7 @@ class Expiry:
         due_us = -(-(at_us + self._ttl_us) // self._sweep_us) * self._sweep_us
         if not written or written[-1][0] != due_us:
             written.append((due_us, deque()))
-        self._last, self._until_us = written[-1][1], due_us - self._ttl_us
+        self._last, self._until_us = written[-1][1], Virtual(due_us - self._ttl_us)
         if not self._pending:
             self._plan()
 
@@ -79,7 +80,7 @@ class Expiry:
         kernel.call_at(Virtual(-(-at_us // self._sweep_us) * self._sweep_us), self._sweep)
 
     def _sweep(self, _: Any) -> None:
-        self._pending, self._until_us = False, -1
+        self._pending, self._until_us = False, LONG_AGO_US
         written, now_us = self._written, self._kernel.now_us
         while written and written[0][0] <= now_us and self._prompt():
             self._expire(written.popleft()[1])

@@ -7,8 +7,8 @@ a write costs the same in a cluster of any size, and a read of one resource neve
 history.
 
 Holds: what `sim.api.store` promises (tests/contract holds every store to it); the log is contiguous
-from `floor + 1` to `revision`; a bucket's log is sorted by revision; subscribers of a resource are
-called in revision order, after the write is visible.
+from `floor + 1` to `revision`, unless changes of another store were taken; a bucket's log is sorted
+by revision; subscribers of a resource are called in revision order, after the write is visible.
 
 Mirrors  etcd mvcc semantics as kubernetes v1.25 apiserver pkg/storage/etcd3 relies on them.
 Differs  a deleted key is removed at once (its last state is in the log); no leases: the API server
@@ -19,13 +19,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
 from actors.storage.bucket import Bucket, Log, Subscriber, bucket_of
 from actors.storage.compact.items import YOUNG_MAX, Packer
 from actors.storage.postings import ITEMS_MIN
+from actors.storage.snapshots import Snapshot
 from sim.api.store import (
     Answer,
     Change,
@@ -127,6 +128,32 @@ class MemoryStore:
         if plan is not None:
             plan()
 
+    def take(self, item: Item, at_us: Virtual, *, deleted: bool = False, cause: int = 0) -> None:
+        """Commit a change that another store has made, with its revision, which no revision here
+        exceeds.
+
+        item: the new state; of a deletion, the last state with the deletion's revision
+        """
+        assert item.rev >= self._rev, "a change is older than the store"
+        self._rev = item.rev
+        bucket = self._of(item.key)
+        prev = bucket.items.get(item.key)
+        if not deleted:
+            if prev is None:
+                bucket.add_key(item.key)
+            bucket.items[item.key] = item
+        elif prev is None:
+            return
+        else:
+            self._take_out(bucket, item.key)
+        self._commit(bucket, Change(item.rev, item, prev, deleted, at_us, cause))
+
+    def skip_to(self, rev: Revision) -> None:
+        """Continue from a revision of another store, which is the oldest that can be read here."""
+        if rev > self._floor:
+            self._rev = max(self._rev, rev)
+            self.compact(rev)
+
     def pattern(self, item: Item) -> Any:
         """The pattern by which `cast` writes objects with the names and structure of this one; None
         if those are not kept in a compact form.
@@ -224,14 +251,20 @@ class MemoryStore:
         """
         bucket = self._bucket(prefix)
         bucket.course, bucket.leave = course, leave
-        for head in [head for head, known in self._heads.items() if known is bucket]:
+        for head in [head for head, entry in self._heads.items() if entry is bucket]:
             del self._heads[head]  # so that each access to a key goes through `_of`
         return bucket
 
-    def unheard(self, prefix: str) -> bool:
-        """True if no subscriber needs a notification of each renewal of a resource."""
+    def unheard(self, prefix: str, heads: Collection[str]) -> bool:
+        """True if no subscriber needs a notification of each renewal of some objects of a resource.
+
+        heads: of the keys of these objects, up to their names
+        """
         bucket = self._bucket(prefix)
-        return not self._subscribers and all(entry[1] in bucket.uninterested for entry in bucket.subscribers)
+        return not self._subscribers and all(
+            on_change in bucket.uninterested or not any(head.startswith(below) for head in heads)
+            for below, on_change in bucket.subscribers
+        )
 
     def beat(
         self, prev: Item, obj: dict[str, Any], managed: tuple[Managed, ...], cause: int = 0
@@ -305,7 +338,7 @@ class MemoryStore:
         if prev is not None and type(prev) is not Item and isinstance(prev, Renewal):
             prev.end()
         assert change.rev == self._rev, "a commit is not of the newest revision"
-        assert not self._log or self._log[-1].rev == change.rev - 1, "the log has a gap"
+        assert not self._log or self._log[-1].rev <= change.rev, "the log is not in order"
         self._log.append(change)
         bucket.log.append(change)
         for prefix, on_change in bucket.subscribers:
@@ -314,6 +347,33 @@ class MemoryStore:
         for prefix, on_change in self._subscribers:
             if not prefix or change.item.key.startswith(prefix):
                 on_change(change)
+
+    def restore(self, snapshot: Snapshot, cause: int = 0) -> None:
+        """Return to an earlier state and its revision, without any history.
+
+        Subscribers are called with each difference as a change of that revision.
+        """
+        rev, now_us = snapshot.rev, self._now_us()
+        for key in list(self.guards):
+            self._announce(key)
+        differences: list[tuple[Bucket, Item | None, Item | None]] = []
+        for prefix in dict.fromkeys([*self._buckets, *map(bucket_of, snapshot.items)]):
+            bucket = self.bucket(prefix)
+            own = {key: item for key, item in snapshot.items.items() if bucket_of(key) == prefix}
+            differences += [(bucket, *difference) for difference in bucket.restore(own)]
+        self._log.clear()
+        self._heartbeat_items.clear()
+        self._rev = self._floor = rev
+        for bucket, item, prev in differences:
+            new = prev.restamped(rev) if item is None and prev is not None else item
+            assert new is not None
+            record = cause
+            if self.note is not None:
+                record = new.cause = self.note(new.key, rev, cause)
+            change = Change(rev, new, prev, item is None, now_us, record)
+            for below, on_change in (*bucket.subscribers, *self._subscribers):
+                if not below or new.key.startswith(below):
+                    on_change(change)
 
     # --- reads ------------------------------------------------------------------------------------
 
@@ -344,10 +404,10 @@ class MemoryStore:
 
     def _bucket(self, prefix: str) -> Bucket:
         """Like `bucket`, for callers that do not read its objects."""
-        known = self._buckets.get(prefix)
-        if known is None:
-            known = self._buckets[prefix] = Bucket(prefix)
-        return known
+        entry = self._buckets.get(prefix)
+        if entry is None:
+            entry = self._buckets[prefix] = Bucket(prefix)
+        return entry
 
     def pack(self, prefix: str, young_max: int = YOUNG_MAX) -> None:
         """Keep all but the youngest objects of a resource in a compact form from now on: they are
@@ -397,6 +457,13 @@ class MemoryStore:
                 return change.prev  # type: ignore[no-any-return]
         return item
 
+    def state_at(self, rev: Revision) -> Iterable[Item]:
+        """All objects as of a revision not below the floor."""
+        for prefix in list(self._buckets):
+            bucket = self.bucket(prefix)
+            past = bucket.before(rev)
+            yield from (bucket.items if past is None else past).values()
+
     def apply(self, op: Op) -> Answer:
         """Carry out an operation."""
         if isinstance(op, Get):
@@ -419,19 +486,19 @@ class MemoryStore:
         if after < self._floor:
             return Compacted(self._floor)
         if prefix.count("/") < 3:
-            found = spread(self._log.since(after))
+            result = spread(self._log.since(after))
             if len(prefix) > 1:
-                found = [change for change in found if change.item.key.startswith(prefix)]
+                result = [change for change in result if change.item.key.startswith(prefix)]
         else:
             bucket = self._bucket(bucket_of(prefix))
-            found = bucket.log.since(after)
-            if bucket.course is not None and found:
-                if prefix == bucket.prefix and not limit and in_runs(found):
-                    return Runs(found)
-                found = spread(found)
+            result = bucket.log.since(after)
+            if bucket.course is not None and result:
+                if prefix == bucket.prefix and not limit and in_runs(result):
+                    return Runs(result)
+                result = spread(result)
             if prefix != bucket.prefix:
-                found = [change for change in found if change.item.key.startswith(prefix)]
-        return found[:limit] if limit else found
+                result = [change for change in result if change.item.key.startswith(prefix)]
+        return result[:limit] if limit else result
 
     def stretches(self, after: Revision, prefix: str) -> Iterable[Sequence[Change]] | Compacted:
         """All changes of a resource after a revision, in parts; those of columnar renewals are not
@@ -440,10 +507,10 @@ class MemoryStore:
         if after < self._floor:
             return Compacted(self._floor)
         bucket = self._bucket(bucket_of(prefix))
-        found = bucket.log.since(after)
-        if bucket.course is None or not found:
-            return (found,) if found else ()
-        parts = [[*part] for _, part in groupby(found, key=is_renewed)]
+        result = bucket.log.since(after)
+        if bucket.course is None or not result:
+            return (result,) if result else ()
+        parts = [[*part] for _, part in groupby(result, key=is_renewed)]
         return (Runs(part) if in_runs(part) else part for part in parts)
 
     def log_of(self, prefix: str) -> Log:
@@ -453,6 +520,11 @@ class MemoryStore:
     def revision_at(self, at_us: Virtual) -> Revision:
         """The newest revision committed by then, as far back as history is kept."""
         return self._log.reached(at_us) or self._floor
+
+    @property
+    def oldest_us(self) -> Virtual | None:
+        """The time of the oldest change in the history; None if there is none."""
+        return self._log[0].at_us if self._log else None
 
     def compact(self, rev: Revision) -> None:
         """Drop the history up to `rev`, which becomes the oldest revision that can be read."""
@@ -471,6 +543,11 @@ class MemoryStore:
             if bucket.course is not None:
                 bucket.course.trim(rev)
         self._floor = rev
+
+    def detach(self) -> None:
+        """Let each reader take what it needs of the whole history, which is about to go."""
+        for hook in self._before_compact:
+            hook(self._rev)
 
     def before_compact(self, hook: Callable[[Revision], None]) -> Callable[[], None]:
         """Call `hook(rev)` before history up to `rev` is dropped; returns a function that cancels."""

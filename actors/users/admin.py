@@ -12,21 +12,23 @@ Differs  apply creates a missing object and otherwise replaces spec, data and la
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from actors.users.load import Load, LoadSpec
-from sim.api.objects import controller_of, is_deleting
+from sim.api.auth.users import user_named
+from sim.api.objects import controller_of, is_deleting, is_ready
 from sim.api.schema.resource import Resource
 from sim.api.scheme.scheme import Scheme
-from sim.api.types import INTERNAL_SERVER_ERROR, TOO_MANY_REQUESTS, Reply
+from sim.api.types import INTERNAL_SERVER_ERROR, TOO_MANY_REQUESTS, Reply, Transport, UserInfo
 from sim.client import Client
 from sim.client.client import Propagation
 from sim.dataclass import dataclass
 from sim.ident import Names
 from sim.kernel import Context, Kernel
-from sim.kernel.streams import Drawn
+from sim.kernel.draws.streams import Drawn
 from sim.units import MS, SECOND, format_duration, format_micro_time
 
 Obj = Mapping[str, Any]
@@ -135,25 +137,59 @@ class Drain:
 Command = ApplyAll | ScaleTo | DeleteAll | PatchAll | EvictAll | SeizeLease | Cordon | Taint | Drain
 
 
+class Orders:
+    """Commands, and what else belongs to them: their end is awaited together.
+
+    then: called once when all are done, with what has failed first, "" for nothing
+    """
+
+    def __init__(self, then: Callable[[str], object]) -> None:
+        self._then = then
+        self._open = 0
+        self._problem = ""
+
+    def begun(self) -> None:
+        """One more is under way."""
+        self._open += 1
+
+    def failed(self, problem: str) -> None:
+        """Something that is not waited for has failed."""
+        self._problem = self._problem or problem
+
+    def done(self, problem: str = "") -> None:
+        """One is done."""
+        self._open -= 1
+        self._problem = self._problem or problem
+        if not self._open:
+            self._then(self._problem)
+
+
 class Admin:
     """The administrator. `do` can be called at any time; commands before the actor runs are queued."""
 
     def __init__(
-        self, kernel: Kernel, scheme: Scheme, names: Names, client: Callable[[Context], Client]
+        self,
+        kernel: Kernel,
+        scheme: Scheme,
+        names: Names,
+        connect: Callable[[Context], Sequence[Transport]],
+        user: UserInfo,
     ) -> None:
+        """connect: connects a process to the API servers; user: the administrator"""
         self._scheme = scheme
         self._names = names
-        self._make_client = client
+        self._connect, self._user = connect, user
         self._kind = kernel.kind("command", "what", "target", "outcome")
         self._ctx: Context | None = None
         self._client: Client | None = None
         self._queued: list[Command] = []  # commands given before the actor runs
+        self._orders: Orders | None = None  # what commands belong to that are given now
         self.refused: list[str] = []  # commands that failed, for the report of the run
 
     def main(self, ctx: Context) -> None:
         """The main function of the actor."""
         self._ctx = ctx
-        self._client = self._make_client(ctx)
+        self._client = self._client_of(ctx, self._user, 0)
         queued, self._queued = self._queued, []
         for command in queued:
             self.do(command)
@@ -168,14 +204,52 @@ class Admin:
             assert len(self._queued) < COMMANDS_MAX
             self._queued.append(command)
             return
-        self._ctx.spawn(self._run, command, name=type(command).__name__.lower())
+        name, orders = type(command).__name__.lower(), self._orders
+        if orders is None:
+            self._ctx.spawn(self._run, command, name=name)
+        else:
+            orders.begun()
+            self._ctx.spawn(self._carry_out, command, orders, name=name)
+
+    @contextmanager
+    def ordered(self, orders: Orders) -> Iterator[None]:
+        """Commands that are given in this context belong to these orders."""
+        self._orders = orders
+        yield
+        self._orders = None
+
+    def pending(self) -> Callable[[], None]:
+        """Something besides commands is under way; the result is called when it is done."""
+        orders = self._orders
+        if orders is None:
+            return lambda: None
+        orders.begun()
+        return orders.done
+
+    async def _carry_out(self, command: Command, orders: Orders) -> None:
+        orders.done(await self._run(command))
 
     def generate(self, name: str, spec: LoadSpec) -> Callable[[], None]:
         """Start a load on the API; returns a function that stops it."""
-        assert self._ctx is not None
-        return Load(self._ctx, self.client, self._scheme, name, spec).stop
+        ctx = self._ctx
+        assert ctx is not None
+        user = user_named(self._names, spec.user, spec.groups) if spec.user else self._user
+        clients = [self._client_of(ctx, user, number) for number in range(spec.clients)]
+        return Load(ctx, clients, self._scheme, name, spec, self._forbidden).stop
 
-    async def _run(self, command: Command) -> None:
+    def _client_of(self, ctx: Context, user: UserInfo, number: int) -> Client:
+        """One of the clients of a user, of which each prefers the next server."""
+        servers = self._connect(ctx)
+        first = number % len(servers)
+        return Client(
+            ctx, self._scheme, [*servers[first:], *servers[:first]], user, qps=0, burst=0, agent="orrery"
+        )
+
+    def _forbidden(self, name: str, reply: Reply) -> None:
+        self._refuse(f"load {name}", _words(reply))
+
+    async def _run(self, command: Command) -> str:
+        """Carry a command out; returns what has failed, as far as that is known."""
         match command:
             case ApplyAll(objects):
                 for obj in objects:
@@ -197,8 +271,9 @@ class Admin:
                 for node in nodes:
                     await self._taint(node, add, remove)
             case Drain(nodes, timeout_us):
-                for node in nodes:
-                    await self._drain(node, timeout_us)
+                outcomes = [await self._drain(node, timeout_us) for node in nodes]
+                return next((f"drain: {outcome}" for outcome in outcomes if outcome != OK), "")
+        return ""
 
     @property
     def client(self) -> Client:
@@ -212,6 +287,8 @@ class Admin:
         self._record(what, target, outcome)
         if outcome != OK:
             self._refuse(f"{what} {target}", outcome)
+            if self._orders is not None:
+                self._orders.failed(f"{what}: {outcome}")
 
     def _record(self, what: str, target: str, outcome: str) -> None:
         assert self._ctx is not None
@@ -293,18 +370,18 @@ class Admin:
                 **current.obj["metadata"],
                 **{k: v for k, v in obj["metadata"].items() if k in ("labels", "annotations", "finalizers")},
             }
-            kept = {key: value for key, value in current.obj.items() if key == "status"}
-            reply = await self.client.update(resource, {**obj, **kept, "metadata": meta})
+            stored = {key: value for key, value in current.obj.items() if key == "status"}
+            reply = await self.client.update(resource, {**obj, **stored, "metadata": meta})
             if reply.reason != "Conflict":
                 return reply
 
     async def _scale(self, resource: str, namespace: str, name: str, replicas: int) -> None:
         patch = {"spec": {"replicas": replicas}}
-        known = self._served("scale", resource, name)
-        if known is None:
+        entry = self._served("scale", resource, name)
+        if entry is None:
             return
         reply = await self._persist(
-            lambda: self.client.patch(known, namespace, name, patch, kind="merge", subresource="scale")
+            lambda: self.client.patch(entry, namespace, name, patch, kind="merge", subresource="scale")
         )
         self.note("scale", f"{resource}/{name}", reply)
 
@@ -313,8 +390,8 @@ class Admin:
         if resource is None:
             return
         namespace = command.namespace if resource.namespaced else ""
-        wanted = command.name, command.selector, command.drawn
-        for name in await self._named("delete", resource, namespace, *wanted):
+        target = command.name, command.selector, command.drawn
+        for name in await self._named("delete", resource, namespace, *target):
             reply = await self._persist(
                 partial(
                     self.client.delete,
@@ -339,11 +416,11 @@ class Admin:
 
     def _served(self, what: str, resource: str, name: str) -> Resource | None:
         """The resource of this name; reports an error if it does not exist."""
-        known = self._scheme.named(resource)
-        if known is None:
+        entry = self._scheme.named(resource)
+        if entry is None:
             text = f'the server doesn\'t have a resource type "{resource}"'
             self.note(what, f"{resource}/{name}" if name else resource, text)
-        return known
+        return entry
 
     async def _named(
         self,
@@ -356,20 +433,24 @@ class Admin:
     ) -> list[str]:
         """The given name, or the names of the objects that the selector matches.
 
-        drawn: takes some of those that are not being deleted
+        drawn: takes some of those that are not being deleted, or of these that are ready
         """
         if not selector:
             return [name]
-        found = await self._persist(lambda: self.client.list(resource, namespace, label_selector=selector))
-        if not found.ok:
-            self.note(what, f"{resource.plural} {selector}", found)
-        elif not found.items:  # no trace record, as nothing happens, but it is reported
+        result = await self._persist(lambda: self.client.list(resource, namespace, label_selector=selector))
+        if not result.ok:
+            self.note(what, f"{resource.plural} {selector}", result)
+        elif not result.items:  # no trace record, as nothing happens, but it is reported
             self._refuse(f"{resource.plural} {selector}", f"nothing matches in {namespace or 'the cluster'}")
-        objects = [item.obj for item in found.items or ()]
+        objects = [item.obj for item in result.items or ()]
         if drawn is None:
             return [obj["metadata"]["name"] for obj in objects]
         assert self._ctx is not None
-        names = [obj["metadata"]["name"] for obj in objects if not is_deleting(obj)]
+        names = [
+            obj["metadata"]["name"]
+            for obj in objects
+            if not (is_deleting(obj) or (drawn.healthy and not is_ready(obj)))
+        ]
         return drawn.of(names, self._ctx.kernel.stream(drawn.stream))
 
     async def _evict_all(self, command: EvictAll) -> None:
@@ -408,29 +489,33 @@ class Admin:
     ) -> None:
         """Read the list of taints, change it, and write it, as kubectl taint does."""
         what = "taint" if add else "untaint"
-        found = await self._persist(lambda: self.client.get("nodes", "", node))
-        if not found.ok:
-            self.note(what, node, found)
+        result = await self._persist(lambda: self.client.get("nodes", "", node))
+        if not result.ok:
+            self.note(what, node, result)
             return
-        left = retainted(found.obj["spec"].get("taints") or (), add, remove)
+        left = retainted(result.obj["spec"].get("taints") or (), add, remove)
         patch = {"spec": {"taints": left or None}}
         reply = await self._persist(lambda: self.client.patch("nodes", "", node, patch, kind="strategic"))
         self.note(what, node, reply)
 
-    async def _drain(self, node: str, timeout_us: int) -> None:
+    async def _drain(self, node: str, timeout_us: int) -> str:
+        """Drain a node; returns the outcome."""
         assert self._ctx is not None
-        if not (await self._cordon(node, True)).ok:
-            return  # like kubectl, which does not drain a node that it could not cordon
+        cordoned = await self._cordon(node, True)
+        if not cordoned.ok:
+            return _words(cordoned)  # kubectl does not drain a node that it could not cordon
         end_us = self._ctx.now_us() + timeout_us
         listed = await self._persist(lambda: self.client.list("pods", field_selector=f"spec.nodeName={node}"))
         if not listed.ok:
             self.note("drain", node, listed)
-            return
+            return _words(listed)
         left = [item.obj for item in listed.items or () if self._evictable(item.obj)]
         await self._ctx.gather(
             *[lambda pod=pod: self._evict_and_wait(pod["metadata"], end_us) for pod in left]
         )
-        self.note("drain", node, OK if self._ctx.now_us() < end_us else "timed out")
+        outcome = OK if self._ctx.now_us() < end_us else "timed out"
+        self.note("drain", node, outcome)
+        return outcome
 
     def _evictable(self, pod: Obj) -> bool:
         owner = controller_of(dict(pod))
@@ -474,8 +559,8 @@ def retainted(
 ) -> list[Mapping[str, str]]:
     """The taints after adding some (in front, as kubectl does) and removing others."""
     gone = {(taint["key"], taint.get("effect", "")): None for taint in (*add, *remove)}
-    kept = [t for t in old if (t["key"], t["effect"]) not in gone and (t["key"], "") not in gone]
-    return [*add, *kept]
+    stored = [t for t in old if (t["key"], t["effect"]) not in gone and (t["key"], "") not in gone]
+    return [*add, *stored]
 
 
 def _words(reply: Reply) -> str:

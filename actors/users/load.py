@@ -10,7 +10,7 @@ Holds: at most `FLYING_MAX` requests are in flight, further ones are dropped and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import log
 from random import Random
 from typing import Any
@@ -31,6 +31,10 @@ UNKNOWN = Reply(404)  # for a kind without a definition
 class LoadSpec:
     """One of create (a template; names get a number), scale (resource, namespace, name, low, high),
     list_of.
+
+    user: that sends the requests, "" for the administrator
+    groups: of the user; () for those that come with its name
+    clients: number of programs, each with its own connections, which send in turn
     """
 
     mean_gap_us: int
@@ -38,16 +42,29 @@ class LoadSpec:
     lifetime_us: int | None = None
     scale: tuple[str, str, str, int, int] | None = None
     list_of: str = ""
+    user: str = ""
+    groups: tuple[str, ...] = ()
+    clients: int = 1
 
 
 class Load:
     """One load, running until `stop`."""
 
-    def __init__(self, ctx: Context, client: Client, scheme: Scheme, name: str, spec: LoadSpec) -> None:
+    def __init__(
+        self,
+        ctx: Context,
+        clients: Sequence[Client],
+        scheme: Scheme,
+        name: str,
+        spec: LoadSpec,
+        forbidden: Callable[[str, Reply], None],
+    ) -> None:
+        """forbidden: called for the first request that the user may not send"""
         self.name = name
+        self._forbidden: Callable[[str, Reply], None] | None = forbidden
         self.sent = self.failed = self.dropped = 0
         self._ctx = ctx
-        self._client = client
+        self._clients = clients
         self._scheme = scheme
         self._spec = spec
         self._random: Random = ctx.kernel.stream(f"load/{name}")
@@ -81,22 +98,27 @@ class Load:
         reply = await self._send(number)
         self._in_flight -= 1
         self.failed += not reply.ok
+        if reply.reason == "Forbidden" and self._forbidden is not None:
+            self._forbidden(self.name, reply)
+            self._forbidden = None
 
     async def _send(self, number: int) -> Reply:
-        spec = self._spec
+        spec, client = self._spec, self._client(number)
         if spec.create is not None:
-            return await self._create(spec.create, number)
+            return await self._create(client, spec.create, number)
         if spec.scale is not None:
             resource, namespace, name, low, high = spec.scale
             patch = {"spec": {"replicas": self._random.randint(low, high)}}
             if self._scheme.named(resource) is None:
                 return UNKNOWN
-            return await self._client.patch(
-                resource, namespace, name, patch, kind="merge", subresource="scale"
-            )
-        return UNKNOWN if self._scheme.named(spec.list_of) is None else await self._client.list(spec.list_of)
+            return await client.patch(resource, namespace, name, patch, kind="merge", subresource="scale")
+        return UNKNOWN if self._scheme.named(spec.list_of) is None else await client.list(spec.list_of)
 
-    async def _create(self, template: Obj, number: int) -> Reply:
+    def _client(self, number: int) -> Client:
+        """The program that sends the request of this number."""
+        return self._clients[number % len(self._clients)]
+
+    async def _create(self, client: Client, template: Obj, number: int) -> Reply:
         resource = self._scheme.by_kind(template["apiVersion"], template["kind"])
         if resource is None:
             return UNKNOWN
@@ -104,14 +126,15 @@ class Load:
         namespace = ""
         if resource.namespaced:
             namespace = meta["namespace"] = str(meta.get("namespace", "default"))
-        reply = await self._client.create(resource, namespace, {**template, "metadata": meta})
+        reply = await client.create(resource, namespace, {**template, "metadata": meta})
         if reply.ok and self._spec.lifetime_us is not None:
-            self._ctx.call_later_us(self._spec.lifetime_us, self._expire, (resource, namespace, meta["name"]))
+            entry = client, resource, namespace, meta["name"]
+            self._ctx.call_later_us(self._spec.lifetime_us, self._expire, entry)
         return reply
 
-    def _expire(self, made: tuple[Resource, str, str]) -> None:
-        self._ctx.spawn(self._delete, *made, name="load")
+    def _expire(self, entry: tuple[Client, Resource, str, str]) -> None:
+        self._ctx.spawn(self._delete, *entry, name="load")
 
-    async def _delete(self, resource: Resource, namespace: str, name: str) -> None:
-        reply = await self._client.delete(resource, namespace, name)
+    async def _delete(self, client: Client, resource: Resource, namespace: str, name: str) -> None:
+        reply = await client.delete(resource, namespace, name)
         self.failed += not reply.ok

@@ -29,6 +29,7 @@ from sim.api.openapi.aggregated import Aggregated
 from sim.api.store import Change, Page, Range
 from sim.api.types import NOT_FOUND, Obj, Reply, Request, UserInfo
 from sim.kernel import Context, OutsideAnswer, OutsideRequest
+from sim.kernel.measure import count
 from sim.kernel.outside import DEADLINE_EXCEEDED, failed
 from sim.units import SECOND, format_time
 
@@ -415,10 +416,8 @@ class Aggregator:
             return
         resource, names = server.scheme.resource("apiservices"), server.scheme.names
         name = made["metadata"]["name"]
-        meters = ctx.kernel.meters
-        if meters is not None and item is not None and condition.status == "False":
-            if available.is_available(item):
-                meters.count("aggregator_unavailable_apiservice_total", (name, condition.reason))
+        if item is not None and condition.status == "False" and available.is_available(item):
+            count(ctx.kernel, "aggregator_unavailable_apiservice_total", name, condition.reason)
 
         def answered(reply: Reply) -> None:
             if not reply.ok and reply.reason != "NotFound":

@@ -25,7 +25,14 @@ from typing import NamedTuple
 
 from actors.apiserver.builtin import bootstrap_flows as flows
 from actors.apiserver.builtin.client_authorities import config_map
-from actors.apiserver.builtin.endpoint_keeper import API_PORT, ENDPOINTS, SLICES, kept_endpoints, slice_of
+from actors.apiserver.builtin.endpoint_keeper import (
+    API_PORT,
+    ENDPOINTS,
+    SLICES,
+    kept_endpoints,
+    ports_of,
+    slice_of,
+)
 from actors.apiserver.fairness import LEVELS, SCHEMAS
 from actors.apiserver.ports import LocalStore
 from sim.api.generated_names import new_uid
@@ -69,11 +76,11 @@ class Wanted(NamedTuple):
 
 
 def wanted(
-    names: Names, service_cidr: str, server_address: str, trust: Mapping[str, str], now_us: int
+    names: Names, service_cidr: str, server: tuple[str, int], trust: Mapping[str, str], now_us: int
 ) -> Iterator[Wanted]:
     """Yield the objects in the order of creation.
 
-    server_address: the address of the server that creates them
+    server: address and port of the server that creates them; port 0: without Endpoints
     trust: how the server authenticates clients
     """
     for namespace in namespaces(names):
@@ -92,15 +99,17 @@ def wanted(
     ):
         made = {"metadata": {"name": name}, "value": value, "description": text}
         yield Wanted("priorityclasses", {**made, "preemptionPolicy": "PreemptLowerPriority"})
-    yield own_service(names, service_cidr)
+    address, port = server
+    yield own_service(names, service_cidr, port or API_PORT)
     for level in flows.levels(names):
         yield Wanted(LEVELS, level, flows.PRODUCER)
     for schema in flows.schemas(names):
         status = {"conditions": [flows.dangling(flows.level_of(schema), True, now_us)]}
         yield Wanted(SCHEMAS, schema, flows.PRODUCER, status=status)
-    endpoints = kept_endpoints(None, [server_address], names)
-    yield Wanted(ENDPOINTS, endpoints)
-    yield Wanted(SLICES, slice_of(endpoints, names))
+    if port:
+        endpoints = kept_endpoints(None, [address], names, ports=ports_of(port))
+        yield Wanted(ENDPOINTS, endpoints)
+        yield Wanted(SLICES, slice_of(endpoints, names))
     published = config_map(None, trust, names, now_us)
     if published is not None:
         yield Wanted("configmaps", published)
@@ -112,8 +121,8 @@ def namespaces(names: Names) -> list[Obj]:
     return [{"metadata": {"name": name}} for name in found]
 
 
-def own_service(names: Names, service_cidr: str) -> Wanted:
-    """Return the Service of the API servers."""
+def own_service(names: Names, service_cidr: str, port: int) -> Wanted:
+    """Return the Service of the API servers.  port: at which they are reached"""
     address = str(IPv4Network(service_cidr)[1])
     spec = {
         "type": "ClusterIP",
@@ -121,7 +130,7 @@ def own_service(names: Names, service_cidr: str) -> Wanted:
         "ipFamilyPolicy": "SingleStack",
         "internalTrafficPolicy": "Cluster",
         "sessionAffinity": "None",
-        "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": API_PORT}],
+        "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}],
     }
     metadata = {
         "name": names.apiserver_service,
@@ -159,7 +168,7 @@ def prepared(resource: Resource, registry: Registry, obj: Obj) -> Obj:
 def bootstrap(
     registry: Registry,
     store: LocalStore,
-    server_address: str,
+    server: tuple[str, int],
     trust: Mapping[str, str] = NO_TRUST,
     added: Sequence[tuple[str, Obj]] = (),
 ) -> None:
@@ -168,7 +177,7 @@ def bootstrap(
     added: further objects, each with its plural
     """
     names, now_us = registry.names, registry.wall_us()
-    fixed = wanted(names, registry.service_cidr, server_address, trust, now_us)
+    fixed = wanted(names, registry.service_cidr, server, trust, now_us)
     more = [Wanted(plural, obj, added=True) for plural, obj in added]
     for each in chain(fixed, api_services(registry.scheme), more):
         resource = registry.scheme.resource(each.plural)

@@ -31,15 +31,26 @@ LEASE_US = 15 * SECOND  # DefaultEndpointReconcilerTTL
 START = Virtual(0)  # of the run
 LEAVE_US = 2 * INTERVAL_US  # controller.go: Stop
 API_PORT = 6443
-PORTS: list[Obj] = [{"name": "https", "port": API_PORT, "protocol": "TCP"}]
 ENDPOINTS, SLICES = "endpoints", "endpointslices"
 
 
 # --- decisions ------------------------------------------------------------------------------------
 
 
+def ports_of(port: int) -> list[Obj]:
+    """The ports of the Endpoints.  port: at which clients reach the servers"""
+    return [{"name": "https", "port": port, "protocol": "TCP"}]
+
+
+PORTS = ports_of(API_PORT)
+
+
 def kept_endpoints(
-    found: Obj | None, addresses: Sequence[str], names: Names, with_ports: bool = False
+    found: Obj | None,
+    addresses: Sequence[str],
+    names: Names,
+    with_ports: bool = False,
+    ports: list[Obj] = PORTS,
 ) -> Obj:
     """Return the Endpoints with these addresses; `found` itself if it already has them.
 
@@ -51,11 +62,11 @@ def kept_endpoints(
         labels = {**labels, names.label_skip_mirror: "true"}
         made = {**made, "metadata": {**made["metadata"], "labels": labels}}
     subsets = made.get("subsets") or []
-    subset = subsets[0] if len(subsets) == 1 else {"addresses": [], "ports": PORTS}
+    subset = subsets[0] if len(subsets) == 1 else {"addresses": [], "ports": ports}
     if sorted(each["ip"] for each in subset.get("addresses") or ()) != sorted(addresses):
         subset = {**subset, "addresses": [{"ip": address} for address in sorted(addresses)]}
-    if with_ports and subset.get("ports") != PORTS:
-        subset = {**subset, "ports": PORTS}
+    if with_ports and subset.get("ports") != ports:
+        subset = {**subset, "ports": ports}
     return made if subsets and subset is subsets[0] else {**made, "subsets": [subset]}
 
 
@@ -99,7 +110,8 @@ class EndpointKeeper:
         self._store = store
         self._ctx = ctx
         self._masters = server.storage.masters
-        self._stays = True
+        self._ports = ports_of(server.reached_at[1])
+        self._stays = bool(server.reached_at[1])
         self._done: Callable[[], None] | None = None  # called at the end of the last round
         self._round()
 
@@ -108,12 +120,12 @@ class EndpointKeeper:
 
         `done` is called once, at the end of the round or after 20 s.
         """
-        self._stays, self._done = False, done
-        if not self._reached:
+        stayed, self._stays, self._done = self._stays, False, done
+        if not (stayed and self._reached):
             self._finish()
             return
         self._ctx.call_later_us(LEAVE_US, self._finish)
-        self._masters.remove(self._server.address)
+        self._masters.remove(self._server.reached_at[0])
         self._reconcile(with_ports=True)
 
     def _finish(self, _: object = None) -> None:
@@ -133,8 +145,8 @@ class EndpointKeeper:
         self._ctx.call_later_us(INTERVAL_US, self._round)
         if self._reached:
             until_us = self._server.kernel.now_us + LEASE_US
-            _, expired_us = self._masters.holders.get(self._server.address, ("", START))
-            self._masters.renew(self._server.address, self._server.name, until_us)
+            _, expired_us = self._masters.holders.get(self._server.reached_at[0], ("", START))
+            self._masters.renew(self._server.reached_at[0], self._server.name, until_us)
             self._reconcile(renewed_us=expired_us - LEASE_US)
 
     def _found(self, plural: str) -> Obj | None:
@@ -154,7 +166,7 @@ class EndpointKeeper:
             self._finish()
             return
         found = self._found(ENDPOINTS)
-        wanted = kept_endpoints(found, addresses, names, with_ports)
+        wanted = kept_endpoints(found, addresses, names, with_ports, self._ports)
         if wanted is found:
             self._show(wanted)
             return
@@ -178,7 +190,7 @@ class EndpointKeeper:
         """
         subsets = (found or {}).get("subsets") or ()
         shown = [each["ip"] for subset in subsets for each in subset.get("addresses") or ()]
-        if shown and self._server.address in addresses and self._server.address not in shown:
+        if shown and self._server.reached_at[0] in addresses and self._server.reached_at[0] not in shown:
             standing = self._server.kernel.standing
             hosts = (self._server.name, self._server.storage.name)
             return max(standing.relief(host, renewed_us) for host in hosts)

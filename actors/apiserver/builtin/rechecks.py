@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from actors.apiserver.builtin import bootstrap_flows as flows
 from actors.apiserver.builtin.bootstrap import namespaces, own_service
+from actors.apiserver.builtin.endpoint_keeper import API_PORT
 from actors.apiserver.builtin.own_requests import write
 from actors.apiserver.fairness import LEVELS, SCHEMAS
 from actors.apiserver.ports import LocalStore, Server
@@ -113,7 +114,9 @@ class Rechecks:
 
     def _service(self) -> Iterator[Write]:
         server = self._server
-        expected = own_service(server.scheme.names, server.options.service_cidr).obj
+        expected = own_service(
+            server.scheme.names, server.options.service_cidr, server.reached_at[1] or API_PORT
+        ).obj
         if self._found("services", expected) is None:
             yield "create", "services", expected, ""
 

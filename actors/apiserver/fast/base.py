@@ -64,6 +64,7 @@ class CallPath:
         """Count one more request; return its result and the storage's latency."""
         server = self.server
         server.flown += 1
+        server.tally[self._asked.manager, 200] += 1
         return item, server.storage.latency_us(writes, self.draw)
 
     def _open(self) -> bool:

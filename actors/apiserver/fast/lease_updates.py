@@ -89,7 +89,7 @@ class LeasePath:
     """
 
     __slots__ = (
-        "_ctx", "_joined", "_kernel", "_key", "_path", "_request", "_resource", "_storage", "_writer", "ahead_us", "last", "line",
+        "_counted", "_ctx", "_joined", "_kernel", "_key", "_path", "_request", "_resource", "_storage", "_writer", "ahead_us", "last", "line",
         "server",
     )  # fmt: skip
 
@@ -109,6 +109,7 @@ class LeasePath:
         self._resource = resource
         self._path = (path[0], path[1])
         self._writer = writer_of(request)
+        self._counted = request.manager, 200
         self._key = key
         self.line: Line | None = None
         self.ahead_us: int | None = None
@@ -171,6 +172,7 @@ class LeasePath:
         done = self.renew(value, serial=True)
         if done is not None:
             server.flown += 1
+            server.tally[self._counted] += 1
         return done
 
     @property
@@ -215,6 +217,7 @@ class LeasePath:
         if new is not None:
             self.last = new
             server.flown += 1
+            server.tally[self._counted] += 1
         return new
 
     def join(self, beater: Beater, next_us: Virtual) -> bool:
@@ -235,6 +238,7 @@ class LeasePath:
     def carried(self, count: int) -> None:
         """Count renewals that were made in columns."""
         self.server.flown += count
+        self.server.tally[self._counted] += count
 
     def left(self, item: Item) -> None:
         """End the columnar renewals of the lease; `item` is their last write."""

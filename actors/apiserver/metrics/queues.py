@@ -12,6 +12,7 @@ Differs  these controllers have no queues: the numbers are of their keys.
 from __future__ import annotations
 
 from sim.kernel import Kernel
+from sim.kernel.measure import count
 
 NAMING = "crd_naming_condition_controller"
 APPROVAL = "kubernetes_api_approval_conformant_condition_controller"
@@ -37,5 +38,4 @@ def count_syncs(kernel: Kernel, server: str, *queues: str) -> None:
 
 def count_retry(kernel: Kernel, server: str, queue: str) -> None:
     """Count a key that is synced again after a failure."""
-    if kernel.meters is not None:
-        kernel.meters.count("workqueue_retries_total", (server, queue))
+    count(kernel, "workqueue_retries_total", server, queue)

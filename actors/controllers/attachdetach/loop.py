@@ -21,7 +21,6 @@ from actors.controllers.attachdetach import decide
 from actors.controllers.attachdetach.attacher import Attacher
 from actors.controllers.attachdetach.decide import PERIOD_US, Answer
 from actors.controllers.attachdetach.state import Pair, Wanted, World
-from actors.controllers.shared.metering import count, observe
 from actors.controllers.shared.operations import Operations
 from actors.controllers.shared.pods_by_claim import CLAIM_INDEX, index_by_claim, is_terminated
 from actors.controllers.shared.shell import Env, run_workers
@@ -33,6 +32,7 @@ from sim.api.objects import annotations_of, key_of, name_of, phase_of, status_of
 from sim.api.types import Obj
 from sim.client import unmoved
 from sim.kernel import Context
+from sim.kernel.measure import count, observe
 from sim.kernel.sync import Future
 from sim.options.features.gates import OUT_OF_SERVICE, enabled
 from sim.units import MINUTE, SECOND

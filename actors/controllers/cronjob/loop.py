@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from actors.controllers.cronjob import decide
 from actors.controllers.job.decide import ended
-from actors.controllers.shared.metering import observe
 from actors.controllers.shared.pod_owners import index_by_namespace, is_terminating_refusal, owner_ref
 from actors.controllers.shared.shell import Env
 from sim.api.cron import Schedule, ScheduleError, parse_schedule, zone_of
@@ -23,6 +22,7 @@ from sim.api.objects import controller_of, is_deleting, key_of, spec_of, status_
 from sim.api.types import Obj
 from sim.dataclass import dataclass
 from sim.kernel.causes import caused_by, without_cause
+from sim.kernel.measure import observe
 from sim.options.features.gates import TIME_ZONE, enabled
 from sim.units import SECOND, format_time, parse_time
 

@@ -26,12 +26,13 @@ from actors.controllers.endpointslice.topology_hints import (
     shares_of,
 )
 from actors.controllers.shared.endpoint_pods import LastInputs, ServicePods, TriggerTimes, is_selecting
-from actors.controllers.shared.metering import count, endpoint_changes, observe
+from actors.controllers.shared.metering import endpoint_changes
 from actors.controllers.shared.pod_owners import owner_ref
 from actors.controllers.shared.shell import Env, aggregate, run_workers
 from sim.api.objects import is_deleting, is_ready, key_of, revision_of
 from sim.api.types import Obj
 from sim.client import unmoved
+from sim.kernel.measure import count, observe
 from sim.options.features.gates import TERMINATING_CONDITION, TOPOLOGY_HINTS, enabled
 from sim.units import SECOND
 
@@ -58,6 +59,7 @@ class EndpointSliceLoop:
         self.client = env.client("endpointslice-controller")
         self.recorder = env.recorder("endpoint-slice-controller", self.client)
         self.queue = slice_queue(env, "endpointslice")
+        self.batch_us = env.options.endpointslice_updates_batch_period_us
         self.services = env.informers["services"]
         manager = self.names.managed_by_endpointslice_controller
         self.slices = OwnSlices(env, self.client, manager, "Service", self._queue_later)
@@ -70,7 +72,6 @@ class EndpointSliceLoop:
         self._view = partial(decide.view_of, states=states)
         self._gives_hints = enabled(env.options.feature_gates, TOPOLOGY_HINTS)
         self._hinted: dict[str, dict[str, Counts]] = {}  # Service key -> address family -> counts
-        self.batch_us = env.options.endpointslice_updates_batch_period_us
         self.watcher = ServicePods(self.services, env.informers["pods"], self.queue, self.batch_us)
         self.nodes.on(self._node_set_changed, self._node_changed, self._node_set_changed, beat=unmoved)
         self.services.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._changed)

@@ -16,13 +16,13 @@ from collections.abc import Callable
 from dataclasses import field
 
 from actors.controllers.endpointslice.decide import Changes, SliceTracker
-from actors.controllers.shared.metering import count
 from actors.controllers.shared.pod_owners import is_terminating_refusal
 from actors.controllers.shared.shell import Env
 from sim.api.objects import key_of
 from sim.api.types import Obj
 from sim.client import Client, ItemExponential, MaxOf, SharedBucket, WorkQueue
 from sim.dataclass import dataclass
+from sim.kernel.measure import count
 from sim.units import SECOND
 
 RESOURCE = "endpointslices"

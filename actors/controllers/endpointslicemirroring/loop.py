@@ -16,11 +16,12 @@ from actors.controllers.endpointslice.decide import Changes
 from actors.controllers.endpointslice.own_slices import MAX_RETRIES, OwnSlices, slice_queue
 from actors.controllers.endpointslicemirroring import decide
 from actors.controllers.shared.endpoint_pods import is_selecting
-from actors.controllers.shared.metering import endpoint_changes, observe
+from actors.controllers.shared.metering import endpoint_changes
 from actors.controllers.shared.pod_owners import owner_ref
 from actors.controllers.shared.shell import Env, run_workers
 from sim.api.objects import is_deleting, key_of
 from sim.api.types import Obj
+from sim.kernel.measure import observe
 from sim.units import SECOND
 
 

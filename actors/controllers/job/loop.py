@@ -17,7 +17,6 @@ from typing import assert_never
 
 from actors.controllers.job import decide
 from actors.controllers.job import sync as steps
-from actors.controllers.shared.metering import count, observe
 from actors.controllers.shared.pod_owners import (
     PodControl,
     attribute_causes,
@@ -44,6 +43,7 @@ from sim.api.objects import (
 from sim.api.types import Obj, Reply
 from sim.client.queue import WorkQueue
 from sim.client.rest.limiter import ItemExponential
+from sim.kernel.measure import count, observe
 from sim.options.features.gates import FAILURE_POLICY, JOB_TRACKING, enabled
 from sim.units import SECOND, parse_time
 

@@ -19,11 +19,11 @@ from collections.abc import Iterator
 from functools import partial
 
 from actors.controllers.nodeipam.cidr_sets import CidrSet, Network, NoneLeft, OutOfRange, overlap
-from actors.controllers.shared.metering import count, observe
 from actors.controllers.shared.shell import Env
 from sim.api.types import Obj, Reply
 from sim.client import Client, EventRecorder, Heartbeats
 from sim.dataclass import dataclass
+from sim.kernel.measure import count, observe
 from sim.options.controllers.networks import network
 
 WORKERS = 30  # cidrUpdateWorkers

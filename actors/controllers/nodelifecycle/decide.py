@@ -19,6 +19,8 @@ Quirk:   a status heartbeat clears the lease observed before, so that the next p
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import assert_never
 
 from sim.api.objects import condition_of
 from sim.api.schema.typed_objects import NodeCondition, Taint
@@ -72,40 +74,72 @@ class Turns:
         return self.start_us + self.cost_us * (turn + 1)
 
 
+class Phase(Enum):
+    """What a pass has to do for a node that is neither `Healthy` nor `Settled`.
+
+    NEW: the node was never examined
+    DUE: it is examined in full
+    """
+
+    NEW = "new"
+    DUE = "due"
+
+
+@dataclass(slots=True)
+class Healthy:
+    """Of a healthy and unchanged node only the lease is read.
+
+    node: the object of the last full examination, or of a later heartbeat
+    reported: newest object that differs from `node` only in heartbeat times, None if none
+    """
+
+    node: Obj
+    reported: Obj | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Of a silent node nothing is left to do, until its object or its lease changes."""
+
+    node: Obj
+    lease: Item | None
+
+
+class Counted(Enum):
+    """How a zone counts a node."""
+
+    OUT = "out"
+    READY = "ready"
+    NOT_READY = "not ready"
+
+
 class Health:
     """What the controller knows of one node.
 
     lease_key: store key of the node's lease
+    standing: how much of the node the next pass has to read
     ready: Ready condition of the last status heartbeat, None if there was none
-    lease_revision: revision of the lease when it was last read, "" if there was no lease
     renewed: renewTime of the last lease that counted as a heartbeat, None if none or cleared
     probe_us: time of the last heartbeat, by the controller's clock
     verdict: trace record of the decision or write that made the node not ready, 0 if unknown
-    node: the Node object of the last full examination
-    lease_only: True while the node is healthy and unchanged, so that only its lease is read
-    heartbeat_node: newest object that differs from `node` only in heartbeat times, None if none
+    ref: reference to the Node object for events
     index: position of the node in the order of passes
     timed: True if a deadline is set for the node
-    settled: node and lease with which the last pass had nothing to do for a silent node
     row: row of the node in the columns of renewals, -1 if its renewals come one by one
-    zone, counted: the zone that counts the node, as ready (True), not ready (False) or not (None)
+    zone, counted: the zone that counts the node, or did so last, and how
     """
 
     __slots__ = (
         "counted",
-        "heartbeat_node",
         "index",
-        "known",
         "lease_key",
-        "lease_only",
-        "lease_revision",
         "name",
-        "node",
         "probe_us",
         "ready",
+        "ref",
         "renewed",
         "row",
-        "settled",
+        "standing",
         "timed",
         "verdict",
         "zone",
@@ -114,21 +148,17 @@ class Health:
     def __init__(self, name: str, lease_key: str) -> None:
         self.name = name
         self.lease_key = lease_key
-        self.lease_revision = ""
+        self.standing: Phase | Healthy | Settled = Phase.NEW
         self.verdict = 0
-        self.known = False
         self.ready: Obj | None = None
         self.renewed: int | None = None
         self.probe_us = 0
-        self.node: Obj | None = None
-        self.heartbeat_node: Obj | None = None
-        self.lease_only = False
+        self.ref: Obj = {}
         self.index = 0
         self.row = -1
         self.timed = False
-        self.settled: tuple[Obj | None, Item | None] = None, None
         self.zone = ""
-        self.counted: bool | None = None
+        self.counted = Counted.OUT
 
     def observe_renewal(self, renewed: int, at_us: int) -> None:
         """Observe a lease of a healthy node."""
@@ -148,8 +178,8 @@ def observe(health: Health, ready: Obj | None, renewed: int | None, now_us: int,
     renewed: renewTime of its lease (NO_TIME: never renewed), None if it has no lease
     """
     saved, before = health.ready, health.renewed
-    if not health.known:
-        health.known = True
+    if health.standing is Phase.NEW:
+        health.standing = Phase.DUE
         health.ready = ready
         health.probe_us = created_us if ready is None else now_us
     elif ready is None:
@@ -175,15 +205,54 @@ def same(node: Obj | None, known: Obj | None) -> bool:
 
 def only_reported(health: Health, node: Obj | None) -> bool:
     """True if a node with columnar renewals is healthy and has at most new heartbeat times."""
-    if health.row < 0 or not health.lease_only or node is None:
+    healthy = health.standing
+    if health.row < 0 or type(healthy) is not Healthy or node is None:
         return False
-    if same(node, health.node):
+    if same(node, healthy.node):
         return not health.timed  # a report made it forget its last lease
-    ready = condition_of(node, "Ready") if same(node, health.heartbeat_node) else None
+    ready = condition_of(node, "Ready") if same(node, healthy.reported) else None
     saved = health.ready
     return (
         ready is not None and saved is not None and saved["lastHeartbeatTime"] != ready["lastHeartbeatTime"]
     )
+
+
+def renew_time(lease: Item | None) -> int | None:
+    """The renewTime of a lease (NO_TIME: never renewed); None without a lease."""
+    return None if lease is None else lease.peek_us("spec", "renewTime")
+
+
+def keeps_standing(health: Health, node: Obj, lease: Item | None, now_us: int, grace_us: int) -> bool:
+    """Observe a node by its heartbeat and its lease alone.
+
+    Returns False if that is not enough, because the node is neither healthy nor settled, has
+    changed, or has become silent.
+    """
+    match health.standing:
+        case Healthy() as healthy:
+            if same(node, healthy.node):
+                renewed = renew_time(lease)
+                if renewed is not None:
+                    health.observe_renewal(renewed, now_us)
+            elif same(node, healthy.reported):
+                healthy.node = node
+                observe(health, condition_of(node, "Ready"), renew_time(lease), now_us, now_us)
+            else:
+                return False
+            return now_us - health.probe_us <= grace_us
+        case Settled(of_node, of_lease):
+            return of_node is node and of_lease is lease and now_us - health.probe_us > grace_us
+        case Phase():
+            return False
+        case never:
+            assert_never(never)
+
+
+def report(health: Health, node: Obj) -> None:
+    """Take over the object of a node that has only reported."""
+    healthy = health.standing
+    if type(healthy) is Healthy and not same(node, healthy.node):
+        healthy.node, health.ready = node, condition_of(node, "Ready")
 
 
 def next_health_try(failed_us: int, now_us: int) -> tuple[int, bool]:

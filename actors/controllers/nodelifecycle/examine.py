@@ -15,11 +15,16 @@ from typing import NamedTuple
 
 from actors.controllers.nodelifecycle.decide import (
     NO_EXECUTE,
+    Counted,
     Health,
+    Healthy,
+    Phase,
+    Settled,
     has_taint,
     next_health_try,
     observe,
     opposite_taint,
+    renew_time,
     silent_status,
     taint_for,
 )
@@ -34,11 +39,12 @@ from sim.units import format_time, parse_time
 
 @dataclass(frozen=True, slots=True)
 class WriteSilence:
-    """Record that a node is silent, and write its status."""
+    """Record that a node is silent, and write its status.  lease: its revision, "" without one"""
 
     health: Health
     node: Obj
     silent_us: int
+    lease: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +130,14 @@ class Seen(NamedTuple):
     wall_us: int
 
 
-def node_event(node: Obj, reason: str, message: str) -> Event:
-    """An event about a node, which is named by its uid."""
+def node_ref(node: Obj) -> Obj:
+    """A reference to a node for events, which name it by its uid."""
     meta = node["metadata"]
-    ref = {"apiVersion": "v1", "kind": "Node", "name": meta["name"], "uid": meta["uid"]}
+    return {"apiVersion": "v1", "kind": "Node", "name": meta["name"], "uid": meta["uid"]}
+
+
+def node_event(ref: Obj, reason: str, message: str) -> Event:
+    """An event about a node."""
     return Event(ref, "Normal", reason, message)
 
 
@@ -137,7 +147,7 @@ def own_taints(node: Obj, names: Names) -> list[str]:
     return [key for key in ours if has_taint(node, key, NO_EXECUTE)]
 
 
-def mark_reachable(node: Obj, names: Names) -> Steps[None]:
+def mark_node_as_reachable(node: Obj, names: Names) -> Steps[None]:
     """Remove both NoExecute taints and take the node out of its queue."""
     for key in own_taints(node, names):
         if not (yield Swap(node, (), (key,))).done:
@@ -145,15 +155,12 @@ def mark_reachable(node: Obj, names: Names) -> Steps[None]:
     yield Unqueue(node)
 
 
-def examine(health: Health, node: Obj, lease: Item | None, renewed: int | None, seen: Seen) -> Steps[None]:
-    """Update the health of one node, its taints and its pods.
-
-    lease: of the node, which is only compared with that of the next pass
-    renewed: as in `observe`
-    """
+def monitor_node(health: Health, node: Obj, lease: Item | None, seen: Seen) -> Steps[None]:
+    """Update the health of one node, its taints and its pods: a turn of monitorNodeHealth."""
     name, unmarked = health.name, seen.unmarked
-    health.lease_only, health.settled = False, (None, None)
-    outcome = yield from _update_health(health, node, renewed, seen)
+    if health.standing is not Phase.NEW:
+        health.standing = Phase.DUE
+    outcome = yield from _try_update_node_health(health, node, lease, seen)
     if outcome is None:
         yield Count(health, None)
         return
@@ -164,31 +171,34 @@ def examine(health: Health, node: Obj, lease: Item | None, renewed: int | None, 
     if ready is None:
         return
     yield Attribute(health, status)
-    yield from _set_eviction(live, observed, seen.names)
+    yield from _process_taint_base_eviction(live, observed, seen.names)
     if status != "True" and observed == "True":
-        yield node_event(live, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+        yield node_event(node_ref(live), "NodeNotReady", f"Node {name} status is now: NodeNotReady")
         unmarked[name] = None
     if name in unmarked and (status != "True" or observed != "True"):
         if not (yield MarkPods(name)).done:
             return
     unmarked.pop(name, None)
-    health.node, health.heartbeat_node = node, None
+    health.ref = node_ref(node)
     taints = own_taints(node, seen.names)
-    health.lease_only = observed == status == "True" and not taints
     tainted = taints == [seen.names.taint_unreachable]
-    if live is node and observed == "Unknown" and tainted and health.verdict and health.counted is False:
-        health.settled = node, lease
+    if observed == status == "True" and not taints:
+        health.standing = Healthy(node)
+    elif live is node and observed == "Unknown" and tainted and health.verdict:
+        if health.counted is Counted.NOT_READY:
+            health.standing = Settled(node, lease)
 
 
-def _update_health(
-    health: Health, node: Obj, renewed: int | None, seen: Seen
+def _try_update_node_health(
+    health: Health, node: Obj, lease: Item | None, seen: Seen
 ) -> Steps[tuple[Obj, str] | None]:
     """Update a node's health and write Unknown conditions if the node is silent.
 
     Returns (node after the write, Ready status before it), or None if the writes failed, so that
     the rest of the pass skips the node.
     """
-    failed_us, last = -1, False
+    failed_us, last, renewed = -1, False, renew_time(lease)
+    revision = "" if lease is None else str(lease.rev)
     now_us, wall_us = seen.now_us, seen.wall_us
     while True:
         ready = condition_of(node, "Ready")
@@ -204,7 +214,7 @@ def _update_health(
         changed = condition_of(silent, "Ready")
         if changed is ready:  # the status was Unknown before
             return silent, observed
-        if (yield WriteSilence(health, silent, silent_us)).reply.ok:
+        if (yield WriteSilence(health, silent, silent_us, revision)).reply.ok:
             health.ready, health.renewed = changed, renewed
             return silent, observed
         again = yield Get("nodes", "", health.name)
@@ -216,12 +226,12 @@ def _update_health(
         _, _, now_us, wall_us = yield Sleep(at_us - now_us)
 
 
-def _set_eviction(node: Obj, observed: str, names: Names) -> Steps[None]:
+def _process_taint_base_eviction(node: Obj, observed: str, names: Names) -> Steps[None]:
     """Queue, swap or remove the NoExecute taint by the Ready status before this pass's write."""
     taint = taint_for(observed, names)
     if taint is None:
         if observed == "True":
-            yield from mark_reachable(node, names)
+            yield from mark_node_as_reachable(node, names)
         return
     opposite = opposite_taint(taint, names)
     if has_taint(node, opposite, NO_EXECUTE):

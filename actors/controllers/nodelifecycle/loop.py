@@ -22,29 +22,34 @@ Differs  a pod is queued for marking only if its node is known not to be ready, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import assert_never
 
 from actors.controllers.nodelifecycle import examine
 from actors.controllers.nodelifecycle.decide import (
     NO_EXECUTE,
     Health,
+    Healthy,
     PassCost,
+    Phase,
+    Settled,
     Turns,
+    keeps_standing,
     last_verdict,
-    observe,
     only_reported,
+    report,
     same,
 )
 from actors.controllers.nodelifecycle.renewals import NodeRenewal, Renewals
+from actors.controllers.nodelifecycle.tainting import Zones
 from actors.controllers.nodelifecycle.writes import NodeTaints, PodMarks, TaintWriter
-from actors.controllers.nodelifecycle.zones import Zones
 from actors.controllers.shared.shell import NODE_INDEX, Env, index_by_node, run_workers
 from actors.controllers.shared.steps import Event, Get, Sleep, carry_out
 from actors.controllers.taint_manager.loop import TaintManager
 from sim.api.objects import condition_of
 from sim.api.types import Obj, Reply
 from sim.client import Heartbeats
+from sim.dataclass import dataclass
 from sim.kernel.causes import caused_by
 
 CLIENT = "node-controller"
@@ -81,6 +86,24 @@ class Agenda:
         """The nodes to examine, which a pass examines now."""
         names, self.names = self.names, {}
         return names
+
+
+@dataclass(slots=True)
+class Pass:
+    """A pass over the nodes.
+
+    nodes: as at its start
+    turns: those that are over before each node is examined in full
+    examined: nodes that were examined in full or have reported, by name
+    later: renewals that arrived during the pass, before the turns of their nodes
+    reordered: True if a renewal arrived during the pass
+    """
+
+    nodes: Mapping[str, Obj]
+    turns: Turns
+    examined: dict[str, Health] = field(default_factory=dict)
+    later: list[NodeRenewal] = field(default_factory=list)
+    reordered: bool = False
 
 
 class NodeLifecycle:
@@ -122,7 +145,7 @@ class NodeLifecycle:
         self._pods.on(add=self._pod_added, update=self._pod_updated, delete=self._pod_deleted)
         await self._env.informers.start_and_sync()
         run_workers(self._env, self._node_taints.queue, self._node_taints.sync, NODE_WORKERS)
-        run_workers(self._env, self._pod_marks.queue, self._sync_pod, POD_WORKERS)
+        run_workers(self._env, self._pod_marks.queue, self._process_pod, POD_WORKERS)
         self._ctx.spawn(self._zones.taint_forever, name="no-execute")
         self._ctx.spawn(self._monitor_forever, name="node-monitor")
 
@@ -153,8 +176,9 @@ class NodeLifecycle:
         name = node["metadata"]["name"]
         self._agenda.names[name] = None
         health = self._health.get(name)
-        if health is not None and (same(old, health.node) or same(old, health.heartbeat_node)):
-            health.heartbeat_node = node
+        if health is not None and type(healthy := health.standing) is Healthy:
+            if same(old, healthy.node) or same(old, healthy.reported):
+                healthy.reported = node
         if name in self._node_taints.wrong:
             self._node_taints.check(node)
 
@@ -186,7 +210,7 @@ class NodeLifecycle:
 
     # --- workers ----------------------------------------------------------------------------------
 
-    async def _sync_pod(self, key: str) -> str | None:
+    async def _process_pod(self, key: str) -> str | None:
         """Mark a pod that was bound to a node which is not ready."""
         pod = self._pods.get(key)
         if pod is None:
@@ -205,7 +229,7 @@ class NodeLifecycle:
 
     async def _monitor_forever(self) -> None:
         while True:
-            await self._monitor_pass()
+            await self._monitor_node_health()
             await self._ctx.sleep_us(self._options.node_monitor_period_us)
 
     async def _sleep_owed(self) -> None:
@@ -214,89 +238,88 @@ class NodeLifecycle:
         if owed:
             await self._ctx.sleep_us(owed)
 
-    async def _monitor_pass(self) -> None:
+    async def _monitor_node_health(self) -> None:
         """Examine every node in its turn, skipping those for which nothing can have changed."""
         self._owed_us += self._cost.base_us
         if self._agenda.members_changed:
-            await self._update_members()
+            await self._classify_nodes()
         ordered, cost_us = self._order_of_passes, self._cost.node_us
         count = len(ordered)
         # Upstream ranges over a map: here, a fixed arbitrary order from a random start.
         first = self._order.randrange(count) if count else 0
         nodes = self._nodes.objects.copy()  # as at the start of the pass; leases are read live
-        kernel = self._ctx.kernel
-        cause, owed_us = kernel.cause, self._owed_us
-        start_us = self._ctx.now_us() + owed_us
+        cause, start_us = self._ctx.kernel.cause, self._ctx.now_us() + self._owed_us
         self._leases.pull()
-        renewals, later, examined = self._renewals.new(), list[NodeRenewal](), dict[str, Health]()
-        turns = Turns(first, count, start_us, cost_us, count)
-        found, reporters = self._nodes_to_examine(turns, nodes)
-        examined.update((health.name, health) for health in reporters)
-        reordered = False
-        for turn, health in found:
-            self._owed_us = owed_us + cost_us * (turn + 1)
-            before = kernel.now_us, self._owed_us
-            examined[health.name] = health
-            await self._examine(health, nodes.get(health.name))
-            kernel.cause = cause
-            if (kernel.now_us, self._owed_us) != before:
-                turns = replace(turns, done=turn + 1)
-                break
-            for known, renewed in self._renewals.each(self._renewals.new()):
-                reordered = True
-                if known is not None and turns.of(known.index) > turn:
-                    later.append((known, renewed))
-                elif known is not None:  # the turn of this node is over
-                    self._agenda.names[known.name] = None
-        else:
-            self._owed_us = owed_us + cost_us * count
+        renewals = self._renewals.new()
+        present = Pass(nodes, Turns(first, count, start_us, cost_us, count))
+        due, reporters = self._nodes_to_examine(present)
+        present.examined.update((health.name, health) for health in reporters)
+        await self._examine_due(present, due)
+        turns = present.turns
         if count:
-            self._renewals.observe_all(renewals, turns, examined)
-        for known, renewed in later:
-            self._renewals.observe(known, renewed, turns, examined)
-        if reordered:
+            self._renewals.observe_all(renewals, turns, present.examined)
+        for holder, renewed in present.later:
+            self._renewals.observe(holder, renewed, turns, present.examined)
+        if present.reordered:
             self._renewals.forget_latest()
         self._apply_reports(reporters, nodes, turns)
         for turn in range(turns.done, count):
             health = ordered[(first + turn) % count]
             self._owed_us += cost_us
             await self._examine(health, nodes.get(health.name))
-            kernel.follow(cause)
+            self._ctx.kernel.follow(cause)
         await self._sleep_owed()
         await self._handle_disruption(nodes)
 
-    def _nodes_to_examine(
-        self, turns: Turns, nodes: Mapping[str, Obj]
-    ) -> tuple[list[tuple[int, Health]], list[Health]]:
+    def _nodes_to_examine(self, present: Pass) -> tuple[list[tuple[int, Health]], list[Health]]:
         """(turn, node) of nodes that are not healthy, have changed or may be overdue.
 
         A node is overdue if its grace period ends by the last turn of the pass. If all nodes to
         examine are healthy and have only reported, they are returned in the second list, to be
         handled as a batch.
         """
-        names = self._agenda.take_names()
-        found: dict[int, Health] = {}
-        for name in names:
-            known = self._health.get(name)
-            if known is not None:
-                found[turns.of(known.index)] = known
-        reporters = [*found.values()]
+        turns, nodes, due = present.turns, present.nodes, dict[int, Health]()
+        for name in self._agenda.take_names():
+            if (health := self._health.get(name)) is not None:
+                due[turns.of(health.index)] = health
+        reporters = [*due.values()]
         last_us = turns.start_us + turns.cost_us * turns.count
         for health in self._renewals.take_overdue(last_us - self._options.node_monitor_grace_period_us):
-            if health.lease_only and self._health.get(health.name) is health:
-                found[turns.of(health.index)] = health
+            if type(health.standing) is Healthy and self._health.get(health.name) is health:
+                due[turns.of(health.index)] = health
                 reporters = []
         batched = all(only_reported(health, nodes.get(health.name)) for health in reporters)
         if batched and self._renewals.knows_latest(reporters):
             return [], reporters
-        return sorted(found.items()), []
+        return sorted(due.items()), []
+
+    async def _examine_due(self, present: Pass, due: list[tuple[int, Health]]) -> None:
+        """Examine nodes at their turns, until an examination takes time: then all later turns are
+        those of full examinations.
+        """
+        kernel, turns = self._ctx.kernel, present.turns
+        cause, owed_us = kernel.cause, self._owed_us
+        for turn, health in due:
+            self._owed_us = owed_us + turns.cost_us * (turn + 1)
+            before = kernel.now_us, self._owed_us
+            present.examined[health.name] = health
+            await self._examine(health, present.nodes.get(health.name))
+            kernel.follow(cause)
+            if (kernel.now_us, self._owed_us) != before:
+                present.turns = replace(turns, done=turn + 1)
+                return
+            for holder, renewed in self._renewals.each(self._renewals.new()):
+                present.reordered = True
+                if holder is not None and turns.of(holder.index) > turn:
+                    present.later.append((holder, renewed))
+                elif holder is not None:  # the turn of this node is over
+                    self._agenda.names[holder.name] = None
+        self._owed_us = owed_us + turns.cost_us * turns.count
 
     def _apply_reports(self, reporters: list[Health], nodes: Mapping[str, Obj], turns: Turns) -> None:
         """Do the work of `_examine` for nodes that have only reported, each at its turn."""
         for health in reporters:
-            node = nodes[health.name]
-            if not same(node, health.node):
-                health.node, health.ready = node, condition_of(node, "Ready")
+            report(health, nodes[health.name])
         self._renewals.report(reporters, turns)
         for health in reporters:
             if not health.timed:  # the report made it forget its last lease
@@ -308,37 +331,24 @@ class NodeLifecycle:
         """
         lease, grace_us = self._leases.newest(health.lease_key), self._options.node_monitor_grace_period_us
         now_us = self._ctx.now_us() + self._owed_us
-        settled_node, settled_lease = health.settled
-        if node is not None and settled_node is node and settled_lease is lease:
-            if now_us - health.probe_us > grace_us:
-                self._agenda.names[health.name] = None
-                return
-        self._renewals.read(health)
-        renewed = None if lease is None else lease.peek_us("spec", "renewTime")
-        health.lease_revision = "" if lease is None else str(lease.rev)
-        well = health.lease_only and (same(node, health.node) or same(node, health.heartbeat_node))
-        if well and node is not None and not same(node, health.node):
-            health.node = node
-            observe(health, condition_of(node, "Ready"), renewed, now_us, now_us)
-        elif well and renewed is not None:
-            health.observe_renewal(renewed, now_us)
-        silent = now_us - health.probe_us > grace_us
-        if node is not None and (silent or not well):
-            seen = examine.Seen(
-                self._env.names,
-                grace_us,
-                self._options.node_startup_grace_period_us,
-                self._pod_marks.owed,
-                now_us,
-                self._ctx.wall_us() + self._owed_us,
-            )
-            await carry_out(examine.examine(health, node, lease, renewed, seen), self._do)
-            self._leases.pull()
-        self._renewals.set_deadline(health)
-        if not health.lease_only or health.renewed is None:
+        if node is not None:
+            self._renewals.read(health)
+            if not keeps_standing(health, node, lease, now_us, grace_us):
+                seen = examine.Seen(
+                    self._env.names,
+                    grace_us,
+                    self._options.node_startup_grace_period_us,
+                    self._pod_marks.owed,
+                    now_us,
+                    self._ctx.wall_us() + self._owed_us,
+                )
+                await carry_out(examine.monitor_node(health, node, lease, seen), self._do)
+                self._leases.pull()
+            self._renewals.set_deadline(health)
+        if type(health.standing) is not Healthy or health.renewed is None:
             self._agenda.names[health.name] = None
 
-    async def _update_members(self) -> None:
+    async def _classify_nodes(self) -> None:
         """Register new nodes and remove those that are gone."""
         self._agenda.members_changed = False
         nodes = self._nodes.objects
@@ -348,22 +358,21 @@ class NodeLifecycle:
         # without a cause if it was in the first list.
         kernel = self._ctx.kernel
         for node in added:
-            name = node["metadata"]["name"]
+            name, ref = node["metadata"]["name"], examine.node_ref(node)
             with caused_by(kernel, self._agenda.membership_causes.get(name, 0)):
                 text = f"Node {name} event: Registered Node {name} in Controller"
-                await self._do(examine.node_event(node, "RegisteredNode", text))
+                await self._do(examine.node_event(ref, "RegisteredNode", text))
             self._health[name] = health = self._new_health(name)
             self._renewals.holders[health.lease_key] = health
-            health.node = node
+            health.ref = ref
             self._agenda.names[name] = None
         for health in gone:
             del self._health[health.name], self._renewals.holders[health.lease_key]
             self._agenda.list_causes.pop(health.name, None)
             self._zones.leave_out(health)
-            if health.node is not None:
-                text = f"Node {health.name} event: Removing Node {health.name} from Controller"
-                with caused_by(kernel, self._agenda.membership_causes.get(health.name, 0)):
-                    await self._do(examine.node_event(health.node, "RemovingNode", text))
+            text = f"Node {health.name} event: Removing Node {health.name} from Controller"
+            with caused_by(kernel, self._agenda.membership_causes.get(health.name, 0)):
+                await self._do(examine.node_event(health.ref, "RemovingNode", text))
         self._agenda.membership_causes = {}
         if added or gone:
             self._renewals.invalidate_rows()
@@ -377,7 +386,7 @@ class NodeLifecycle:
         for health in self._order_of_passes if new else ():
             if health.name in new:
                 with caused_by(kernel, self._agenda.list_causes.get(health.name, 0)):
-                    await self._mark_reachable(new[health.name])
+                    await self._mark_node_as_reachable(new[health.name])
 
     def _new_health(self, name: str) -> Health:
         namespace = self._env.names.lease_namespace
@@ -388,9 +397,9 @@ class NodeLifecycle:
         ctx, client, zones = self._ctx, self._client, self._zones
         reply, done = NO_REPLY, True
         match action:
-            case examine.WriteSilence(health, node, silent_us):
+            case examine.WriteSilence(health, node, silent_us, lease):
                 await self._sleep_owed()
-                why = {"silent_us": silent_us, "lease": health.lease_revision}
+                why = {"silent_us": silent_us, "lease": lease}
                 silence = ctx.silence(health.name, health.probe_us)  # the active fault, if any
                 health.verdict = ctx.decided("unheard", f"nodes/{health.name}", why, silence)
                 reply = await client.update("nodes", node, subresource="status")
@@ -409,8 +418,9 @@ class NodeLifecycle:
                 zones.queue(node, requeue=again)
             case examine.Unqueue(node):
                 zones.unqueue(node)
-                if (known := self._health.get(node["metadata"]["name"])) is not None:
-                    known.settled = None, None
+                holder = self._health.get(node["metadata"]["name"])
+                if holder is not None and type(holder.standing) is Settled:
+                    holder.standing = Phase.DUE
             case examine.MarkPods(name):
                 await self._sleep_owed()
                 done = await self._pod_marks.mark(self._pods_of(name))
@@ -438,8 +448,8 @@ class NodeLifecycle:
             health.verdict = silence or found
         self._ctx.kernel.follow(health.verdict or found or self._ctx.kernel.cause)
 
-    async def _mark_reachable(self, node: Obj) -> None:
-        steps: examine.Steps[None] = examine.mark_reachable(node, self._env.names)
+    async def _mark_node_as_reachable(self, node: Obj) -> None:
+        steps: examine.Steps[None] = examine.mark_node_as_reachable(node, self._env.names)
         await carry_out(steps, self._do)
 
     async def _handle_disruption(self, nodes: Mapping[str, Obj]) -> None:
@@ -448,7 +458,7 @@ class NodeLifecycle:
         if decision.absolve:  # caused by the node that fell silent last
             with caused_by(self._ctx.kernel, last_verdict(self._order_of_passes)):
                 for node in nodes.values():
-                    await self._mark_reachable(node)
+                    await self._mark_node_as_reachable(node)
         if decision.fresh:
             self._renewals.reset_probe_times(self._ctx.now_us())
         self._zones.settle(decision, self._order_of_passes)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush, heapreplace
 from typing import TYPE_CHECKING
 
-from actors.controllers.nodelifecycle.decide import Health, Turns
+from actors.controllers.nodelifecycle.decide import Health, Healthy, Turns
 from sim.api.store import Item
 from sim.api.watch.columnar_renewals import Runs
 from sim.api.watch.delivery import Delivery
@@ -145,7 +145,7 @@ class Renewals:
 
     def set_deadline(self, node: Health) -> None:
         """Set the deadline of an examined node, if it is healthy."""
-        well = node.lease_only and node.renewed is not None
+        well = type(node.standing) is Healthy and node.renewed is not None
         if node.row >= 0 and self._columns is not None:
             node.timed = well
             self._columns.write(node, well)
@@ -159,7 +159,7 @@ class Renewals:
         deadlines = self._deadlines
         while deadlines and deadlines[0][0] < before_us:
             probe_us, number, node = deadlines[0]
-            if node.row < 0 and node.lease_only and node.probe_us > probe_us:
+            if node.row < 0 and type(node.standing) is Healthy and node.probe_us > probe_us:
                 heapreplace(deadlines, (node.probe_us, number, node))
                 continue
             heappop(deadlines)

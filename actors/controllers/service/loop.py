@@ -26,13 +26,13 @@ from actors.controllers.service.decide import (
     wants_balancer,
 )
 from actors.controllers.shared.cloud import LOAD_BALANCERS, Cloud, Refused
-from actors.controllers.shared.metering import observe
 from actors.controllers.shared.shell import Env, run_workers
 from sim.api.objects import get_in
 from sim.api.types import Obj
 from sim.client import ItemExponential, WorkQueue, unmoved
 from sim.client.events.recorder import EventKind
 from sim.kernel.causes import caused_by
+from sim.kernel.measure import observe
 from sim.units import SECOND
 
 NAME = "service"

@@ -1,8 +1,4 @@
-"""What controllers count for a reader of metrics.
-
-Turns syncs and what they do into counters and histograms of `Kernel.meters`.
-
-Holds: nothing is counted while there is no reader, and nothing here changes a decision.
+"""What controllers of endpoints count for a reader of metrics: how many a sync changes.
 
 Mirrors  kubernetes v1.25 pkg/controller/*/metrics/metrics.go.
 """
@@ -14,19 +10,6 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from sim.api.types import Obj
-from sim.kernel import Kernel
-
-
-def count(kernel: Kernel, family: str, *labels: str, by: int = 1) -> None:
-    """Add to a counter."""
-    if kernel.meters is not None:
-        kernel.meters.count(family, labels, by)
-
-
-def observe(kernel: Kernel, family: str, value: float, *labels: str) -> None:
-    """Add a value to a histogram."""
-    if kernel.meters is not None:
-        kernel.meters.observe(family, labels, value)
 
 
 class EndpointChanges(NamedTuple):

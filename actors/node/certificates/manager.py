@@ -71,13 +71,16 @@ class CertificateManager:
         self._ctx, self._machine, self._clients = ctx, machine, clients
         self._options, self._names = options, names
         self._random = ctx.stream("certificates")
-        self._healthy = False
+        self._healthy = self._begun_without = False
         self._available_us = ctx.wall_us()
 
     def start(self, then: Callable[[], None]) -> None:
         """Begin, and call `then` when the agent may run."""
         held = self._machine.certificates
+        if held.installed is not None:
+            held.client, held.installed = held.installed, None
         lacks = held.client is None or self._has_ended()
+        self._begun_without = lacks
         rotates = self._options.rotate_certificates
 
         if lacks and self._options.bootstrap_config and not rotates:
@@ -147,8 +150,9 @@ class CertificateManager:
 
     def _rotate(self, given: tuple[bool, int]) -> None:
         serving, retry_us = given
-        held = self._held(serving=False)
-        first = held is None and bool(self._options.bootstrap_config)
+        # bootstrap.go, LoadClientConfig: with a valid certificate at its start it is never used.
+        first = self._begun_without and bool(self._options.bootstrap_config)
+        first = first and (self._held(serving=False) is None or self._has_ended())
         client = self._client(bootstrap=first and not serving)
 
         def failed(_: str) -> None:
@@ -184,7 +188,8 @@ class CertificateManager:
         held, node = machine.certificates, machine.spec.name
         if not wanted.named:
             held.attempts += 1
-        secret = ctx.kernel.stream(f"{node}/key/{0 if wanted.named else held.attempts}").getrandbits(256)
+        drawn = ctx.kernel.stream(f"{node}/key/{0 if wanted.named else held.attempts}").getrandbits(256)
+        secret = held.secret(drawn, serving=wanted.serving, named=wanted.named)
         addresses = host_addresses(machine, self._options) if wanted.serving else ()
         return signing_request(secret, node, self._names, addresses, named=wanted.named)
 
@@ -193,6 +198,7 @@ class CertificateManager:
         from actors.node.certificates.requests import credential
 
         held, found = self._machine.certificates, credential(pem)
+        held.keep(pem, serving=wanted.serving)
         if wanted.serving:
             held.serving = found
         else:

@@ -40,7 +40,7 @@ def signing_request(
     secret: of 256 bits, from which the key is made
     named: True for the name that follows from key and subject, so that it is found again
     """
-    key = ec.derive_private_key(secret % (ORDER - 1) + 1, ec.SECP256R1())
+    key = key_of(secret)
     user, group = names.node_user(node), names.group_nodes
     subject = x509.Name(
         [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group), x509.NameAttribute(NameOID.COMMON_NAME, user)]
@@ -65,6 +65,11 @@ def signing_request(
             "usages": usages,
         },
     }
+
+
+def key_of(secret: int) -> ec.EllipticCurvePrivateKey:
+    """The key that a secret number of 256 bits gives."""
+    return ec.derive_private_key(secret % (ORDER - 1) + 1, ec.SECP256R1())
 
 
 def _digest(parts: Sequence[bytes]) -> str:

@@ -22,7 +22,6 @@ from itertools import accumulate
 from operator import methodcaller
 from typing import Any, NamedTuple
 
-from actors.node.agent_log import Ref
 from actors.node.heartbeat.node_status import (
     Health,
     changed,
@@ -44,8 +43,9 @@ from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request
 from sim.client.client import Client
 from sim.kernel.causes import caused_by
-from sim.kernel.dice import MASK, Dice, mix
+from sim.kernel.draws.dice import MASK, Dice, mix
 from sim.kernel.network import Purpose
+from sim.klog import Ref
 from sim.units import MS, SECOND, format_time
 
 ATTEMPTS_MAX = 5  # kubelet.go: nodeStatusUpdateRetry

@@ -27,7 +27,7 @@ from sim.api.kinds.common.resources import is_extended
 from sim.api.schema.typed_objects import NodeCondition
 from sim.api.types import Obj
 from sim.dataclass import dataclass
-from sim.ident import Names
+from sim.ident import RELEASE, Names
 from sim.options.cloud import CLOUD, EXTERNAL, provider_id
 from sim.options.node.addresses import ANY_ADDRESS, ANY_V6
 from sim.options.node.agent import NodeAgentOptions
@@ -39,7 +39,7 @@ from sim.units import (
     quantity_style,
 )
 
-VERSION = "v1.25.16"  # the last patch release of v1.25
+VERSION = RELEASE
 PRESSURES = (
     ("MemoryPressure", "InsufficientMemory", "SufficientMemory", "insufficient memory available", "sufficient memory available"),
     ("DiskPressure", "DiskPressure", "NoDiskPressure", "disk pressure", "no disk pressure"),
@@ -174,8 +174,8 @@ def node_info(machine: Machine) -> Obj:
         "kernelVersion": "5.15.0",
         "osImage": "Debian GNU/Linux 11 (bullseye)",
         "containerRuntimeVersion": f"{RUNTIME}://{RUNTIME_VERSION}",
-        "kubeletVersion": VERSION,
-        "kubeProxyVersion": VERSION,
+        "kubeletVersion": machine.version or VERSION,
+        "kubeProxyVersion": machine.version or VERSION,
         "operatingSystem": machine.spec.os,
         "architecture": machine.spec.arch,
     }

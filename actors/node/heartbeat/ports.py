@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from actors.node.agent_log import AgentLog
 from actors.node.heartbeat.node_status import Health
 from actors.node.requests import Api
 from actors.node.runtime.ports import Agent
+from sim.klog import Klog
 
 
 class HeartbeatAgent(Agent, Protocol):
@@ -17,7 +17,7 @@ class HeartbeatAgent(Agent, Protocol):
     log: None if no one keeps it
     """
 
-    log: AgentLog | None
+    log: Klog | None
 
     heartbeats: Api
 

@@ -47,19 +47,27 @@ class Relists:
     first_us: the start of one relist
     took_us: the duration of each; None: each is given up after `limit_us`
     _past: (end, start, True unless given up) of relists before `first_us`, oldest first
+    _earlier: (duration, interval, number) of those of earlier rhythms
     """
 
-    __slots__ = ("_past", "first_us", "limit_us", "took_us")
+    __slots__ = ("_earlier", "_past", "first_us", "limit_us", "took_us")
 
     def __init__(self, first_us: int, limit_us: int = 2 * MINUTE) -> None:
         self.first_us = first_us
         self.limit_us = limit_us
         self.took_us: int | None = 0
         self._past: list[tuple[int, int, bool]] = []
+        self._earlier: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def _period_us(self) -> int:
         return RELIST_US + (self.limit_us if self.took_us is None else self.took_us)
+
+    def done(self, now_us: int) -> tuple[tuple[int, int, int], ...]:
+        """The relists that are over: their duration, the interval between them, how many."""
+        period_us = self._period_us
+        count = (now_us - self.first_us + RELIST_US) // period_us  # the last one waits for nothing
+        return (*self._earlier, (period_us - RELIST_US, period_us, max(0, count)))
 
     def wanted(self, delay_us: int | None) -> int | None:
         """The duration of a relist if the runtime delays its answers by `delay_us`."""
@@ -69,7 +77,9 @@ class Relists:
         """Relists take `took_us` from now on; one that is under way keeps its start."""
         past = [(now_us, self.seen_us(now_us), True)]
         started_us, end_us = self._last_us(now_us)
+        self._earlier = self.done(now_us)
         if end_us > now_us:  # the relist is under way
+            self._earlier += ((now_us - started_us, RELIST_US, 1),)
             end_us = started_us + self.limit_us if took_us is None else max(now_us, started_us + took_us)
             past.append((end_us, started_us, took_us is not None))
         self.first_us, self.took_us, self._past = end_us + RELIST_US, took_us, past

@@ -73,7 +73,7 @@ def start_container(
         from actors.node.pods.volume_content import fill
 
         yield from fill(worker, programs_of(worker), agent.ctx.wall_us())
-    if not (yield from call(worker, agent.spec.profile.start_us)):
+    if not (yield from call(worker, "start_container", agent.spec.profile.start_us)):
         return _not_created(worker, name, "CreateContainerError", LATE)
     profile, kernel = agent.spec.profile, agent.ctx.kernel
     behaviour = behaviour_of(worker, pod, name, init, runs=interpreter is not None)
@@ -82,10 +82,8 @@ def start_container(
     container = agent.machine.start(runtime, name, spec["image"], behaviour, agent.now_us, fault, previous)
     worker.made_us = agent.now_us
     agent.resources.starting(pod, name, container.ident)
-    if interpreter is not None and not behaviour.start_error:
-        from actors.node.pods.launch import launch
-
-        launch(worker, spec, container, {**agent.resources.environment(pod, name), **variables}, interpreter)
+    if not behaviour.start_error:
+        _start_programs(worker, spec, container, variables, interpreter)
     if container.reason == "StartError":
         worker.reasons = reasoned(worker.reasons, name, ("RunContainerError", container.message))
         with caused_by(kernel, met_first(runtime, container, fault)):
@@ -99,6 +97,25 @@ def start_container(
             agent.consider_pressure()
     agent.event(pod, "Normal", "Started", f"Started container {name}", container=name)
     return (yield from run_post_start(worker, spec, container))
+
+
+def _start_programs(
+    worker: PodWorker,
+    spec: Obj,
+    container: Container,
+    variables: Mapping[str, str],
+    interpreter: Interpreter | None,
+) -> None:
+    """Start the first process of a container that has one."""
+    if interpreter is not None:
+        from actors.node.pods.launch import launch
+
+        given = worker.agent.resources.environment(worker.pod, spec["name"])
+        launch(worker, spec, container, {**given, **variables}, interpreter)
+    elif worker.pod["spec"].get("shareProcessNamespace"):
+        from actors.node.pods.launch import start_idle
+
+        start_idle(worker, container)  # others see its processes
 
 
 def _interpreter(worker: PodWorker, spec: Obj) -> Interpreter | None:

@@ -70,4 +70,15 @@ def begin_hook(
             then(failure(pod, spec, hook, *outcome[:3]) if outcome.code else "")
 
     words = words_of_hook(spec, hook)
-    programs.command(container, words, lambda outcome: agent.ctx.call_later_us(0, ended, outcome))
+
+    def run(_: object = None) -> None:
+        if container.ident not in programs.held:
+            then("")
+            return
+        programs.command(container, words, lambda outcome: agent.ctx.call_later_us(0, ended, outcome))
+
+    late_us = agent.spec.profile.late_us(pod, container.name)
+    if late_us:
+        agent.ctx.call_later_us(late_us, run)
+    else:
+        run()

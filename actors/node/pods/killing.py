@@ -64,7 +64,7 @@ def kill_pod(worker: PodWorker, runtime: PodRuntime, stop_us: int | None = None)
                 kill(worker, container_spec, newest, f"Stopping container {name}", grace_us, stop_us)
             )
     errors = yield from _wait_for_stops(worker, sorted(stops, key=lambda stop: stop[:3]))
-    if (yield from call(worker, 0)):
+    if (yield from call(worker, "stop_podsandbox", 0)):
         agent.machine.stop_sandbox(runtime)
     else:
         errors.append(NOT_STOPPED.format(action="KillPodSandbox", of=worker.uid, why=GIVEN_UP))
@@ -97,13 +97,17 @@ def _wait_for_end(
         end_us = stop.container.exit_us  # earlier than foreseen if a program has ended by itself
         left_us = stop.duration_us - elapsed_us
         left_us = left_us if end_us is None else min(left_us, end_us - agent.now_us)
-        return (yield from call(worker, left_us, grace_us=(grace_us or stop.grace_us) - elapsed_us))
+        return (
+            yield from call(
+                worker, "stop_container", left_us, grace_us=(grace_us or stop.grace_us) - elapsed_us
+            )
+        )
     work = worker.work
     assert work is not None
     running.over.append(lambda: agent.ctx.run(lambda _: worker.proceed(work)))
     yield WAIT
     elapsed_us += agent.now_us - began_us
-    return (yield from call(worker, 0, grace_us=(grace_us or stop.grace_us) - elapsed_us))
+    return (yield from call(worker, "stop_container", 0, grace_us=(grace_us or stop.grace_us) - elapsed_us))
 
 
 def _stop_error(stop: Stop) -> str:
@@ -144,7 +148,7 @@ def kill(
     agent.event(pod, "Normal", "Killing", message, container=spec["name"])
     if grace_us and hook_runs(worker, spec, container, "preStop"):
         return _stop_after_hook(worker, spec, container, grace_us, stop_us)
-    wanted_us, code = hook_end(spec, "preStop")
+    wanted_us, code = hook_end(spec, "preStop", agent.spec.profile.late_us(pod, container.name))
     hook_us = min(wanted_us, grace_us)
     if stop_us is None:
         stop_us = max(MIN_GRACE_US, grace_us - hook_us)
@@ -222,7 +226,7 @@ def run_post_start(worker: PodWorker, spec: Obj, container: Container) -> Genera
     if hook_runs(worker, spec, container, "postStart"):
         text = yield from _run_hook(worker, spec, container)
     else:
-        duration_us, code = hook_end(spec, "postStart")
+        duration_us, code = hook_end(spec, "postStart", agent.spec.profile.late_us(pod, name))
         if duration_us:
             yield duration_us
         text = failure(pod, spec, "postStart", code) if code else ""

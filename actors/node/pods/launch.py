@@ -17,7 +17,8 @@ from dataclasses import replace
 from functools import partial
 
 from actors.node.pods.ports import PodWorker
-from actors.node.pods.volume_content import mounts_of
+from actors.node.pods.volume_content import is_unauthorized, mounts_of
+from actors.node.pressure.oom import oom_score_adj
 from actors.node.programs.files.errors import FileError
 from actors.node.programs.files.inodes import File, Filesystem
 from actors.node.programs.files.layout import make_folders
@@ -25,20 +26,21 @@ from actors.node.programs.files.tree import Mount
 from actors.node.programs.lookup import PATH, NotRunnable, program
 from actors.node.programs.network.fabric import Wakes
 from actors.node.programs.process import NoProcess, Process, Signal
-from actors.node.programs.surroundings import Answer, NodeFacts, Surroundings
+from actors.node.programs.surroundings import Answer, Limits, NodeFacts, Surroundings
 from actors.node.programs.table import PROCESSES_MAX
 from actors.node.programs.waits import Main, Wait
 from actors.node.runtime.containers import Container
 from actors.node.runtime.interpreter import Interpreter
 from actors.node.runtime.pod_programs import POD_MESSAGE_BYTES_MAX, Launch, PodPrograms, reason_of
 from actors.node.runtime.probe_answers import declares
-from actors.node.runtime.programs import words_of
+from actors.node.runtime.programs import name_of, words_of
 from actors.node.runtime.security.identities import identity_of
 from actors.node.runtime.security.profiles import is_filtered
 from actors.node.runtime.shell_scripts import program_of
 from actors.node.sources.environment import expanded_words
 from actors.node.sources.host_files import hosts_file, kernel_name
 from actors.node.sources.pod_dns import resolver_file
+from sim.api import status
 from sim.api.types import NOT_FOUND, Json, Obj, Reply, Verb
 from sim.kernel.causes import caused_by
 from sim.options.node.agent import NodeAgentOptions
@@ -82,7 +84,7 @@ def launch(
     made = _launch(worker, spec, container, variables, interpreter)
     made.surroundings.woken = woken
     try:
-        programs.start(container, made)
+        programs.start(container, made, _space(worker, spec, programs))
     except NotRunnable as error:
         path = made.words[0]
         why = reason_of(error, path)
@@ -134,8 +136,10 @@ def _ask(
 ) -> Answer:
     """Send a request of a program of the pod, with the rights of its service account."""
     pod, agent, answer = worker.pod, worker.agent, Answer()
-    account = pod["spec"].get("serviceAccountName") or "default"
-    client = agent.clients.account(agent.ctx, pod["metadata"]["namespace"], account)
+    if is_unauthorized(worker, programs_of(worker)):
+        answer.take(Reply(401, body=status.unauthorized()))
+        return answer
+    client = agent.clients.account(agent.ctx, pod)
     if client.scheme.named(resource) is None:
         answer.take(Reply(code=NOT_FOUND))
         return answer
@@ -165,7 +169,46 @@ def launch_idle(worker: PodWorker, spec: Obj, container: Container, interpreter:
     def find(process: Process, words: tuple[str, ...]) -> Callable[[Process], Main]:
         return idle if words is made.words else program(process, words)
 
-    programs_of(worker).start(container, replace(made, find=find, idle=True))
+    programs = programs_of(worker)
+    programs.start(container, replace(made, find=find, idle=True), _space(worker, spec, programs))
+
+
+def start_idle(worker: PodWorker, container: Container) -> None:
+    """Give a container without processes a first one, which does what its behaviour says."""
+    from actors.node.runtime.interpreter import interpreter
+
+    known = worker.agent.machine.interpreter or interpreter()
+    kinds = ("initContainers", "containers", "ephemeralContainers")
+    specs = [one for kind in kinds for one in worker.pod["spec"].get(kind) or ()]
+    spec = next((one for one in specs if one["name"] == container.name), None)
+    if known is None or spec is None:
+        return
+    if program_of(words_of(spec)) in known.asleep:
+        wake_server(worker, spec, container, known)
+        return
+    with suppress(NoProcess):  # the pod has as many as it may
+        launch_idle(worker, spec, container, known)
+
+
+def _space(worker: PodWorker, spec: Obj, programs: PodPrograms) -> object:
+    """The namespace of processes that a container enters; None: one of its own.
+
+    Raises NoProcess.
+
+    Mirrors  pkg/kubelet/util/util.go: PodPIDMode and namespacesForPod (v1.25).
+    """
+    if worker.pod["spec"].get("shareProcessNamespace"):
+        return programs.shared_space()
+    target = spec.get("targetContainerName")
+    if not target:
+        return None
+    assert worker.runtime is not None
+    container = worker.runtime.newest(target)
+    if container is None or not container.running(worker.agent.now_us):
+        return None
+    if container.ident not in programs.held:
+        start_idle(worker, container)
+    return programs.held[container.ident].first.space if container.ident in programs.held else None
 
 
 def _launch(
@@ -188,9 +231,8 @@ def _launch(
         *mounts_of(worker, spec, programs_of(worker), variables, wall_us()),
     ]  # fmt: skip
     read_only = bool(security.get("readOnlyRootFilesystem"))
-    files = interpreter.tree(
-        spec.get("image") or "", mounts, wall_us, name=container.ident, read_only=read_only
-    )
+    image, own = spec.get("image") or "", agent.resources.devices(pod, spec["name"])
+    files = interpreter.tree(image, mounts, wall_us, name=container.ident, read_only=read_only, devices=own)
     cwd = spec.get("workingDir") or "/"
     with suppress(FileError):
         make_folders(files, cwd)
@@ -205,12 +247,12 @@ def _launch(
             sysctls=kernel_values(agent.spec.sysctls, options),
         ),
         seccomp=is_filtered(pod, spec, options.seccomp_default),
-        swap_limit_bytes=(
-            0 if limits.get("memory") and not options.swaps(options.feature_gates) else None
+        oom_score_adj=oom_score_adj(pod, spec, quantity_value(capacity.get("memory", "0"))),
+        limits=Limits(
+            quantity_value(str(limits.get("memory", "0"))),
+            0 if limits.get("memory") and not options.swaps(options.feature_gates) else None,
+            options.quota_us(quantity_milli(str(limits.get("cpu", "0")))), options.cpu_cfs_quota_period_us,
         ),
-        memory_limit_bytes=quantity_value(str(limits.get("memory", "0"))),
-        cpu_quota_us=options.quota_us(quantity_milli(str(limits.get("cpu", "0")))),
-        cpu_period_us=options.cpu_cfs_quota_period_us,
         usable=views,
         sysctls={
             one["name"]: one["value"] for one in (pod_spec.get("securityContext") or {}).get("sysctls") or ()
@@ -228,7 +270,7 @@ def _launch(
         key: expanded_words(spec[key], variables) for key in ("command", "args") if spec.get(key) is not None
     }
     return Launch(
-        surroundings, tuple(words_of({**spec, **command})), whole, cwd, identity, program,
+        surroundings, tuple(words_of({**spec, **command})) or (name_of(spec),), whole, cwd, identity, program,
         message=lambda: message.read(0, message.size),
         falls_back=spec.get("terminationMessagePolicy") == "FallbackToLogsOnError",
         stdin=bool(spec.get("stdin")),

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from actors.node.backoff import Backoff
@@ -26,7 +26,7 @@ from actors.node.sources.references import References
 from actors.node.sync_loop import SyncLoop
 from actors.node.volumes.manager import VolumeManager
 from sim.api.types import Obj
-from sim.kernel.dice import Dice
+from sim.kernel.draws.dice import Dice
 
 
 class PodResources(Protocol):
@@ -36,6 +36,10 @@ class PodResources(Protocol):
 
     def starting(self, pod: Obj, name: str, instance: str) -> None:
         """A container is about to start as this instance."""
+        ...
+
+    def devices(self, pod: Obj, name: str) -> Sequence[str]:
+        """The names below /dev of the devices that a container has."""
         ...
 
     def environment(self, pod: Obj, name: str) -> Mapping[str, str]:

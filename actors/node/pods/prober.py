@@ -11,9 +11,9 @@ Mirrors  pkg/kubelet/prober/{worker,prober_manager}.go: one ticker from the firs
          thresholds, initial delay in whole seconds, holds after a liveness or startup failure until
          there is a new container id (v1.25).  A probe identifies an instance by the status that
          shows it; the initial result of an instance is reported like any other.
-Differs  only a probe that runs a command or connects to a known program takes time. Any other
-         succeeds if the runtime model says so and nothing is known of its handler that makes it
-         fail (`actors.node.runtime.probe_answers`).
+Differs  only a probe that runs a command or connects to a known program takes time, and one of a
+         container that is late. Any other succeeds if the runtime model says so and nothing is
+         known of its handler that makes it fail (`actors.node.runtime.probe_answers`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from actors.node.runtime.containers import Container, PodRuntime
-from actors.node.runtime.probe_answers import Answer
+from actors.node.runtime.probe_answers import Answer, too_late
 from sim.api.memo import IdentityMemo
 from sim.api.types import Obj
 from sim.kernel.actor import Context
@@ -74,6 +74,9 @@ def output_of(probe: Obj, container: Obj, ip: str) -> str:
     return "command failed"
 
 
+TRIES_MAX = 3  # prober.go: maxProbeRetries
+
+
 class ProbedPod(Protocol):
     """What a probe uses of its pod's worker.
 
@@ -96,6 +99,15 @@ class ProbedPod(Protocol):
 
     def unhealthy(self, probe: Probe, container: Container) -> None:
         """A probe of a container failed: record the event."""
+        ...
+
+    def late_us(self, container: Container) -> int:
+        """How much longer the container takes to answer."""
+        ...
+
+    @property
+    def counts_timeouts(self) -> bool:
+        """True if a probe fails when its command takes too long."""
         ...
 
     def programs_in(self, container: Container) -> PodPrograms | None:
@@ -145,11 +157,13 @@ class Probe:
     _container_id: of the instance that the status shows
     _streak: how many results in a row are equal
     _last_healthy: the last one of them
+    _made, _failed: how many probes have succeeded, and failed
+    _asleep_us: since when those are not carried out that would succeed, by the agent's clock; or -1
     """
 
     __slots__ = (
-        "_answer", "_begun_us", "_check_requested", "_container_id", "_ctx", "_first_us", "_last_healthy", "_owner", "_streak",
-        "_text", "_timer", "container", "hold", "kind", "result", "spec", "stopped",
+        "_answer", "_asleep_us", "_begun_us", "_check_requested", "_container_id", "_ctx", "_failed", "_first_us",
+        "_last_healthy", "_made", "_owner", "_streak", "_text", "_timer", "container", "hold", "kind", "result", "spec", "stopped",
     )  # fmt: skip
 
     def __init__(
@@ -176,8 +190,29 @@ class Probe:
         self._last_healthy: bool | None = None
         self._first_us = ctx.now_us()
         self._timer: Timer | None = None
-        self._begun_us = -1
+        self._begun_us = self._asleep_us = -1
         self._text = ""
+        self._made = self._failed = 0
+
+    @property
+    def counted(self) -> tuple[int, int]:
+        """How many probes have succeeded, and failed."""
+        return self._made + self._slept(self._ctx.now_us()), self._failed
+
+    def _slept(self, until_us: int) -> int:
+        """The ticks since it sleeps, while the container runs."""
+        if self._asleep_us < 0:
+            return 0
+        newest = self._newest()
+        if newest is not None and newest.exit_us is not None:
+            until_us = min(until_us, self._ctx.clock.read_us(newest.exit_us))
+        ticks = [(at_us - self._first_us) // self._period_us for at_us in (self._asleep_us, until_us)]
+        return max(0, ticks[1] - ticks[0])
+
+    def _wake(self, until_us: int) -> None:
+        """Count what was not carried out so far."""
+        self._made += self._slept(until_us)
+        self._asleep_us = -1
 
     @property
     def is_first(self) -> bool:
@@ -245,6 +280,7 @@ class Probe:
         Quirk: before its first tick a probe only notes that a check was requested.
         """
         now_us = self._ctx.kernel.now_us
+        self._wake(self._ctx.now_us() - 1)
         if self.stopped or self._begun_us >= 0:
             return
         if self._owner.is_over():
@@ -323,11 +359,27 @@ class Probe:
         if self.error:
             self._owner.unhealthy(self, container)
             return
-        if self._executes(container):
+        if self._takes_time(container):
             self._begun_us = now_us
             self._begin(container)
             return
         self._judge(container, self._succeeds(container, now_us))
+
+    def _late_us(self, container: Container) -> int:
+        """How much longer the container takes; a connection alone is made by the kernel."""
+        return 0 if "tcpSocket" in self.spec or self.error else self._owner.late_us(container)
+
+    def _took_us(self, container: Container) -> int:
+        """How long a probe takes that runs no simulated program."""
+        answer = self._answer_for(container)
+        return self._late_us(container) + (0 if answer is None else answer.took_us)
+
+    def _takes_time(self, container: Container) -> bool:
+        return self._executes(container) or self._took_us(container) > 0
+
+    @property
+    def _limit_us(self) -> int:
+        return int(self.spec.get("timeoutSeconds") or 1) * SECOND
 
     def _executes(self, container: Container) -> bool:
         """True if the probe's command is run by the interpreter, or connects to its programs."""
@@ -341,20 +393,54 @@ class Probe:
 
         return connects(self._owner.spec_of(self.container), self.spec)
 
-    def _begin(self, container: Container) -> None:
-        """Run the probe's command, or connect to the container's programs.
+    def _begin(self, container: Container, tries: int = 1) -> None:
+        """Begin a probe that takes time, which is late as its container is.
 
         container: the instance in which the command runs
+        tries: how often this probe was tried, this time included
         """
+        is_run = self._executes(container)
+        took_us = self._late_us(container) if is_run else self._took_us(container)
+        if is_run and not took_us:
+            self._carry_out((container, tries))
+        elif took_us >= self._limit_us:
+            self._ctx.call_later_us(self._limit_us, self._given_up, (container, tries))
+        else:
+            self._ctx.call_later_us(
+                took_us, self._carry_out if is_run else self._answered, (container, tries)
+            )
+
+    def _given_up(self, probed: tuple[Container, int]) -> None:
+        """The probe had no answer in its time."""
+        container, tries = probed
+        if "exec" in self.spec:
+            self._timed_out(container, tries)
+        else:
+            self._ended(container, False, too_late(self.spec, self._owner.spec_of(self.container)))
+
+    def _answered(self, probed: tuple[Container, int]) -> None:
+        """A container without simulated programs has answered."""
+        container, _ = probed
+        healthy = self._succeeds(container, self._ctx.kernel.now_us)
+        runtime = self._owner.runtime
+        ip = runtime.ip if runtime is not None else ""
+        text = "" if healthy else self._shown(container, self._owner.spec_of(self.container), ip)
+        self._ended(container, healthy, text)
+
+    def _carry_out(self, probed: tuple[Container, int]) -> None:
+        """Run the probe's command, or connect to the container's programs."""
+        container, tries = probed
         programs, runtime, ctx = self._owner.programs_in(container), self._owner.runtime, self._ctx
-        assert programs is not None
+        if programs is None:  # it has ended while it was late
+            self._ended(container, False, "")
+            return
         assert runtime is not None
         if "exec" in self.spec:
             words = tuple(self.spec["exec"].get("command") or ())
-            limit_us = int(self.spec.get("timeoutSeconds") or 1) * SECOND
+            limit_us = self._limit_us - self._late_us(container)
 
             def ended(outcome: Outcome) -> None:
-                self._executed(container, outcome)
+                self._executed(container, outcome, tries)
 
             programs.command(container, words, lambda outcome: ctx.run(ended, outcome), limit_us)
             return
@@ -372,12 +458,30 @@ class Probe:
         assert steps is not None
         Driven(ctx, steps, lambda text: self._ended(container, not text, text))
 
-    def _executed(self, container: Container, outcome: Outcome) -> None:
+    def _executed(self, container: Container, outcome: Outcome, tries: int) -> None:
         """The probe's command has ended."""
-        text = (outcome.stdout + outcome.stderr).decode(errors="replace")
         if outcome.timed_out:
-            text = f'command "{" ".join(self.spec["exec"].get("command") or ())}" timed out'
-        self._ended(container, outcome.code == 0, text, outcome.error)
+            self._timed_out(container, tries)
+            return
+        text = (outcome.stdout + outcome.stderr).decode(errors="replace")
+        error = f"rpc error: code = Unknown desc = {outcome.error}" if outcome.error else ""
+        self._ended(container, outcome.code == 0, text, error)
+
+    def _timed_out(self, container: Container, tries: int) -> None:
+        """The probe's command took too long.
+
+        Quirk: without the gate ExecProbeTimeout this is an error, not a failure: the probe is tried
+        again, and then has no result.
+
+        Mirrors  pkg/probe/exec/exec.go: Probe; pkg/kubelet/prober/prober.go: runProbeWithRetries
+        """
+        text = too_late(self.spec, {})
+        if self._owner.counts_timeouts:
+            self._ended(container, False, text)
+        elif tries < TRIES_MAX and not self.stopped:
+            self._begin(container, tries + 1)
+        else:
+            self._ended(container, False, "", text)
 
     def _ended(self, container: Container, succeeded: bool, text: str, error: str = "") -> None:
         """The probe has ended.  text: its output; error: why the command was not started"""
@@ -387,7 +491,7 @@ class Probe:
             return
         if container.running(now_us) and not self.hold:
             if error:
-                self._owner.errored(self, f"rpc error: code = Unknown desc = {error}")
+                self._owner.errored(self, error)
             else:
                 self._text = text
                 self._judge(container, succeeded)
@@ -402,8 +506,10 @@ class Probe:
         self._streak = self._streak + 1 if healthy is self._last_healthy else 1
         self._last_healthy = healthy
         if healthy:
+            self._made += 1
             self._count(True)
         else:
+            self._failed += 1
             with caused_by(self._ctx.kernel, self._owner.fault_record(container)):
                 self._owner.unhealthy(self, container)
                 self._count(False)
@@ -422,8 +528,10 @@ class Probe:
     def _succeeds(self, container: Container, now_us: int) -> bool:
         """True if a probe of the container succeeds now."""
         answer = self._answer_for(container)
-        return container.healthy(now_us) and (
-            answer is None or answer.succeeds(now_us - container.started_us)
+        return (
+            container.healthy(now_us)
+            and (answer is None or answer.succeeds(now_us - container.started_us))
+            and self._took_us(container) < self._limit_us
         )
 
     def _next_change_us(self, container: Container, now_us: int) -> int | None:
@@ -440,8 +548,12 @@ class Probe:
 
         spec: the container's
         """
-        if self._executes(container):
-            return self._text
+        if self._takes_time(container):
+            return self._text.replace("{ip}", ip)
+        return self._shown(container, spec, ip)
+
+    def _shown(self, container: Container, spec: Obj, ip: str) -> str:
+        """What a handler that is not simulated shows when it fails."""
         answer = self._answer_for(container)
         if answer is None or not container.healthy(self._ctx.kernel.now_us):
             return output_of(self.spec, spec, ip)
@@ -470,6 +582,7 @@ class Probe:
             self._cancel()  # a sync of the pod plans again
             return
         clock, local_us = self._ctx.clock, self._ctx.now_us()
+        self._wake(local_us)
         if not container.running(now_us):
             if self.result != "Failure" or not self._owner.shows_end(self.container):
                 self._tick_at(self._next_tick_us(local_us))
@@ -497,6 +610,8 @@ class Probe:
         if not settled and not is_finished:
             self._tick_at(self._next_tick_us(local_us))
             return
+        if not is_finished:
+            self._asleep_us = local_us
         change_us = self._next_change_us(container, now_us)
         if change_us is None or is_finished:
             self._cancel()

@@ -10,11 +10,12 @@ Differs  reconciliations that change nothing are left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from actors.node.pods.admit import refuse_sysctls
 from actors.node.pods.ports import PodAgent
+from actors.node.resources.devices import GONE_US
 from actors.node.resources.managers import managers_of, memory_nodes, usable_cpus
 from actors.node.resources.topology import topology_of
 from sim.api.types import Obj
@@ -55,7 +56,7 @@ class Resources:
         agent = self._agent
         self._began_us = agent.now_us
         for spec in self._managers.devices.specs.values():
-            if agent.machine.allocations.plugins_ready:
+            if agent.machine.allocations.plugins_ready and spec.resource not in agent.machine.gone_plugins:
                 self._managers.devices.register(spec.resource)
             else:
                 agent.ctx.call_later_us(spec.register_us, self._register, spec.resource)
@@ -80,14 +81,28 @@ class Resources:
 
     def _register(self, resource: str) -> None:
         assert self._managers is not None
-        self._managers.devices.register(resource)
-        self.list_devices()
+        if resource not in self._agent.machine.gone_plugins:
+            self._managers.devices.register(resource)
+            self.list_devices()
+
+    def plugin_stopped(self) -> None:
+        """A plug-in has ended: its devices are not healthy, and after a while they are forgotten."""
+        if self._managers is not None and self._began_us >= 0:
+            self.list_devices()
+            self._agent.ctx.call_later_us(GONE_US, lambda _: self.list_devices())
+
+    def plugin_started(self, resource: str) -> None:
+        """A plug-in runs again."""
+        if self._managers is not None and self._began_us >= 0:
+            spec = self._managers.devices.specs[resource]
+            self._agent.ctx.call_later_us(spec.register_us, self._register, resource)
 
     def list_devices(self) -> None:
         """Show the devices and their health in the node's status."""
         if self._managers is not None:
-            self._managers.devices.unhealthy = self._agent.machine.broken_devices
-            total, healthy = self._managers.devices.amounts()
+            machine, devices = self._agent.machine, self._managers.devices
+            devices.unhealthy, devices.gone = machine.broken_devices, machine.gone_plugins
+            total, healthy = devices.amounts(self._agent.now_us)
             if total:
                 self._agent.node_loop.list_amounts(total, healthy)
 
@@ -142,6 +157,13 @@ class Resources:
         """A container is about to start as this instance."""
         if self._managers is not None:
             self._managers.starting(pod, name, instance)
+
+    def devices(self, pod: Obj, name: str) -> Sequence[str]:
+        """The names below /dev of the devices that a container has."""
+        if self._managers is None:
+            return ()
+        held = self._managers.devices.of_container(pod["metadata"]["uid"], name)
+        return [each for ids in held.values() for each in ids]
 
     def environment(self, pod: Obj, name: str) -> Mapping[str, str]:
         """The variables that devices give to a container."""

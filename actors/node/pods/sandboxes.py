@@ -12,33 +12,68 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
+from hashlib import sha256
+from ipaddress import ip_network
 
+from actors.node.durations import CGROUPS
 from actors.node.pods.ports import PodWorker
 from actors.node.runtime.call_deadlines import GIVEN_UP, SANDBOX_TIMEOUTS, call
 from actors.node.runtime.containers import Container
-from actors.node.runtime.profile import ContainerBehaviour, Override
+from actors.node.runtime.machine import BAD_SANDBOXES
+from actors.node.runtime.profile import DEFAULT_CIDR, ContainerBehaviour, Override
 from actors.node.sources.pod_dns import FORMING, MISSING, NO_CLUSTER_DNS, excess_warnings, uses_cluster_dns
 from sim.api.types import Obj
+from sim.kernel.causes import caused_by
 from sim.units import quantity_milli, quantity_value
+
+RPC_ERROR = "rpc error: code = Unknown desc = "
 
 
 def make_sandbox(worker: PodWorker) -> Generator[int, None, str]:
     """Make a new sandbox; "" or what went wrong."""
     agent, pod = worker.agent, worker.pod
     _warn_of_dns(worker)
-    made = yield from call(worker, agent.spec.profile.sandbox_us, SANDBOX_TIMEOUTS)
+    made = yield from call(worker, "run_podsandbox", agent.spec.profile.sandbox_us, SANDBOX_TIMEOUTS)
     meta = pod["metadata"]
+    if worker.runtime is None and agent.options.cgroups_per_qos:
+        agent.durations.add(0, CGROUPS, "create")
     host_ip = agent.host_ips[0] if pod["spec"].get("hostNetwork") else ""
-    # A network error here is one that no check has shown yet.
-    if problem := GIVEN_UP if not made else "" if host_ip else agent.machine.errors.network:
+    if problem := GIVEN_UP if not made else "" if host_ip else _no_network(worker):
         message = f"Failed to create pod sandbox: {problem}"
         if worker.wanted:  # else the sandbox is not needed any more
-            agent.event(pod, "Warning", "FailedCreatePodSandBox", message)
+            kernel = agent.ctx.kernel
+            with caused_by(kernel, agent.machine.fault_record(BAD_SANDBOXES)):
+                agent.event(pod, "Warning", "FailedCreatePodSandBox", message)
         return message
     worker.runtime = agent.machine.run_sandbox(
         worker.uid, meta["namespace"], meta["name"], agent.pod_cidr, host_ip
     )
     return ""
+
+
+def _no_network(worker: PodWorker) -> str:
+    """Why a sandbox gets no network; "" if it does.
+
+    Mirrors  containerd pkg/cri/server/sandbox_run.go; containernetworking/plugins
+             plugins/ipam/host-local/backend/allocator/allocator.go: Get; projectcalico/calico
+             cni-plugin/pkg/plugin (a node without a range).
+    """
+    agent, pod, cidr = worker.agent, worker.pod, worker.agent.pod_cidr
+    machine = agent.machine
+    if machine.errors.network:  # one that no check has shown yet
+        return machine.errors.network
+    if problem := next(filter(None, [one(pod) for one in machine.errors.sandboxes]), ""):
+        return f"{RPC_ERROR}{problem}"
+    if not cidr:
+        problem = f'plugin type="calico" failed (add): no podCidr for node {machine.spec.name}'
+    elif cidr in (machine.spec.pod_cidr, DEFAULT_CIDR) or machine.has_address(worker.uid, cidr):
+        return ""
+    else:
+        among = ip_network(cidr)
+        full = f"no IP addresses available in range set: {among[1]}-{among[-2]}"
+        problem = f'plugin type="bridge" failed (add): failed to allocate for range 0: {full}'
+    sandbox = sha256(f"{worker.uid}/{agent.now_us}".encode()).hexdigest()
+    return f'{RPC_ERROR}failed to setup network for sandbox "{sandbox}": {problem}'
 
 
 def behaviour_of(

@@ -11,14 +11,17 @@ Mirrors  pkg/volume/{configmap,secret,downwardapi,projected,emptydir,hostpath}; 
          kubelet_pods.go: makeMounts; pkg/volumemanager: a mounted volume of an object is set up
          again when its pod is synced, every 60 to 90 s (v1.25).
 Differs  the objects are read at that time, where upstream watches them; a token is a text that no
-         server accepts; a disk has the size of its claim's request.
+         server accepts, unless the agent is a process of its own or the cluster has podTokens; a
+         disk has the size of its claim's request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from actors.node.clients import account_of
 from actors.node.pod_work import WAIT
 from actors.node.pods.ports import PodWorker
 from actors.node.programs.files.errors import FileError
@@ -28,13 +31,15 @@ from actors.node.programs.files.tree import Mount, Volume
 from actors.node.programs.files.volumes import project, set_group
 from actors.node.sources.environment import expanded, field_value, resource_value
 from actors.node.volumes.specs import Target
+from sim.api.auth.account_tokens import EXTENDED_EXPIRATION_S, LEEWAY_S, WARN_ONLY_EXPIRATION_S
 from sim.api.types import Obj, Reply
-from sim.units import quantity_value
+from sim.units import SECOND, Virtual, quantity_value
 
 if TYPE_CHECKING:
-    from actors.node.runtime.pod_programs import PodPrograms
+    from actors.node.runtime.pod_programs import PodPrograms, PodToken
 
 RESOURCES = (("configMap", "configmaps", "name"), ("secret", "secrets", "secretName"))
+TOKEN = "token"  # in the place of a resource
 Objects = dict[tuple[str, str], Obj]
 
 
@@ -44,7 +49,7 @@ def fill(worker: PodWorker, programs: PodPrograms, wall_us: int) -> Generator[in
     missing = [one for one in pod["spec"].get("volumes") or () if one["name"] not in programs.volumes]
     if not missing:
         return
-    objects = yield from _read(worker, missing)
+    objects = yield from _read(worker, programs, missing)
     for volume in missing:
         made = _made(worker, volume, objects, wall_us)
         if made is not None:
@@ -91,10 +96,20 @@ def _is_projected(volume: Obj) -> bool:
 # --- objects --------------------------------------------------------------------------------------
 
 
-def _wanted(volume: Obj) -> list[tuple[str, str]]:
-    """The objects of a volume: resource and name."""
+def _wanted(worker: PodWorker, programs: PodPrograms, volume: Obj) -> list[tuple[str, str]]:
+    """The objects of a volume: resource and name; and its tokens, those that need renewal."""
     sources = [volume] if "projected" not in volume else volume["projected"].get("sources") or ()
-    return [
+    tokens = [
+        _token_key(source["serviceAccountToken"]) for source in sources if "serviceAccountToken" in source
+    ]
+    now_us = worker.agent.ctx.kernel.now_us
+    has_tokens, current = worker.agent.clients.has_tokens, programs.tokens
+    due = [
+        (TOKEN, key)
+        for key in tokens
+        if has_tokens and (key not in current or now_us >= current[key].renewed_us)
+    ]
+    return due + [
         (resource, str(source[kind].get("name" if "projected" in volume else name) or ""))
         for source in sources
         for kind, resource, name in RESOURCES
@@ -102,11 +117,55 @@ def _wanted(volume: Obj) -> list[tuple[str, str]]:
     ]
 
 
-def _read(worker: PodWorker, volumes: list[Obj]) -> Generator[int, None, Objects]:
+def _token_key(source: Mapping[str, Any]) -> str:
+    """What a token depends on."""
+    return f"{source.get('expirationSeconds', 3600)} {source.get('audience') or ''}"
+
+
+def _ask(worker: PodWorker, wanted: tuple[str, str], take: Callable[[Reply], None]) -> None:
+    """Ask for an object, or for a token."""
+    agent, pod, (resource, name) = worker.agent, worker.pod, wanted
+    if resource != TOKEN:
+        agent.api.get_object(resource, pod["metadata"]["namespace"], name, take)
+        return
+    seconds, _, audience = name.partition(" ")
+    source = {"expirationSeconds": int(seconds), "audience": audience}
+    agent.api.create_token(pod, account_of(pod), source, take)
+
+
+def _keep(worker: PodWorker, programs: PodPrograms, wanted: tuple[str, str], reply: Reply) -> Objects:
+    """What a reply gives.
+
+    Mirrors  pkg/kubelet/token/token_manager.go: requiresRefresh (a fifth of the time is left).
+    """
+    if not reply.ok:
+        return {}
+    if wanted[0] == TOKEN:
+        from actors.node.runtime.pod_programs import PodToken  # it is there if the pod has programs
+
+        now_us, lifetime_s = worker.agent.ctx.kernel.now_us, int(wanted[1].partition(" ")[0])
+        extends = worker.agent.clients.extends_tokens and lifetime_s == WARN_ONLY_EXPIRATION_S
+        valid_s = (EXTENDED_EXPIRATION_S if extends else lifetime_s) + LEEWAY_S
+        programs.tokens[wanted[1]] = PodToken(
+            str(reply.body["status"]["token"]),
+            Virtual(now_us + lifetime_s * 8 // 10 * SECOND),
+            Virtual(now_us + valid_s * SECOND),
+        )
+        return {}
+    return {wanted: reply.obj}
+
+
+def is_unauthorized(worker: PodWorker, programs: PodPrograms) -> bool:
+    """True if servers do not accept the pod's token any more."""
+    tokens = [token for key, token in programs.tokens.items() if not key.partition(" ")[2]]
+    return bool(tokens) and worker.agent.ctx.kernel.now_us > max(token.end_us for token in tokens)
+
+
+def _read(worker: PodWorker, programs: PodPrograms, volumes: list[Obj]) -> Generator[int, None, Objects]:
     """The objects of these volumes that exist."""
     found: Objects = {}
-    work, namespace = worker.work, worker.pod["metadata"]["namespace"]
-    for resource, name in dict.fromkeys(one for volume in volumes for one in _wanted(volume)):
+    work = worker.work
+    for wanted in dict.fromkeys(one for volume in volumes for one in _wanted(worker, programs, volume)):
         replies: list[Reply] = []
 
         def take(reply: Reply, replies: list[Reply] = replies) -> None:
@@ -114,11 +173,10 @@ def _read(worker: PodWorker, volumes: list[Obj]) -> Generator[int, None, Objects
             if work is not None:
                 worker.proceed(work)
 
-        worker.agent.api.get_object(resource, namespace, name, take)
+        _ask(worker, wanted, take)
         while not replies:
             yield WAIT
-        if replies[0].ok:
-            found[resource, name] = replies[0].obj
+        found |= _keep(worker, programs, wanted, replies[0])
     return found
 
 
@@ -126,11 +184,16 @@ def _reader(worker: PodWorker, objects: Objects) -> Reader:
     agent, pod = worker.agent, worker.pod
     fields = agent.references.addresses(worker)
     allocatable = (agent.node.get("status") or {}).get("allocatable") or {}
+    programs = agent.machine.programs.get(worker.uid)
+    tokens: Mapping[str, PodToken] = {} if programs is None else programs.tokens
     return Reader(
         lambda resource, name: objects.get((resource, name)),
         lambda path: field_value(pod, path, fields),
         lambda reference: resource_value(pod, {}, dict(reference), allocatable),
-        lambda _: f"token-of-{worker.uid}",
+        lambda source: next(
+            (token.text for key, token in tokens.items() if key == _token_key(source)),
+            f"token-of-{worker.uid}",
+        ),
     )
 
 
@@ -224,7 +287,7 @@ def _refresh(worker: PodWorker, programs: PodPrograms) -> None:
     if not worker.wanted or agent.machine.programs.get(worker.uid) is not programs:
         return
     volumes = [one for one in worker.pod["spec"].get("volumes") or () if _is_projected(one)]
-    wanted = list(dict.fromkeys(one for volume in volumes for one in _wanted(volume)))
+    wanted = list(dict.fromkeys(one for volume in volumes for one in _wanted(worker, programs, volume)))
     replies: dict[tuple[str, str], Reply] = {}
 
     def take(key: tuple[str, str], reply: Reply) -> None:
@@ -233,7 +296,9 @@ def _refresh(worker: PodWorker, programs: PodPrograms) -> None:
             done()
 
     def done() -> None:
-        objects = {key: reply.obj for key, reply in replies.items() if reply.ok}
+        objects: Objects = {}
+        for key, reply in replies.items():
+            objects |= _keep(worker, programs, key, reply)
         for volume in volumes:
             held = programs.volumes.get(volume["name"])
             if held is not None:
@@ -242,10 +307,5 @@ def _refresh(worker: PodWorker, programs: PodPrograms) -> None:
     if not wanted:
         done()
     for key in wanted:
-        agent.api.get_object(
-            key[0],
-            worker.pod["metadata"]["namespace"],
-            key[1],
-            lambda reply, key=key: take(key, reply),  # type: ignore[misc]
-        )
+        _ask(worker, key, partial(take, key))
     _refresh_later(worker, programs)

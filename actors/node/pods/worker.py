@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, assert_never
 
+from actors.node.durations import CGROUPS
 from actors.node.pod_spec import Requests
 from actors.node.pod_work import (
     ENDING,
@@ -54,14 +55,14 @@ from actors.node.pods.prober import Probe, Result, probe_specs
 from actors.node.pods.sandboxes import make_sandbox
 from actors.node.pods.status_manager import status_in
 from actors.node.runtime.containers import Container, PodRuntime
-from actors.node.runtime.probe_answers import Answer, answer_of
+from actors.node.runtime.probe_answers import gated_answer
 from actors.node.sources.references import volumes_of
 from actors.node.sources.volumes import keeps_volumes, unmounted_after_us
 from sim.api.objects import TERMINAL
 from sim.api.store import Item
 from sim.api.types import Obj
 from sim.kernel.timer import Timer
-from sim.options.features.gates import GRPC_PROBES, enabled
+from sim.options.features.gates import EXEC_TIMEOUTS, enabled
 from sim.units import SECOND, format_time, parse_time
 
 if TYPE_CHECKING:
@@ -87,10 +88,11 @@ class Worker:
     _again: True if another piece of work follows the present one
     _stalled: the work that waits for the runtime to answer
     _settled_us: the end of the last piece of work; -1 before it
+    _end_cause: the record of what ends the pod, while work under way has another cause; 0 for none
     """
 
     __slots__ = (
-        "_again", "_held", "_settled_us", "_stalled", "_timer", "_work", "agent", "item",
+        "_again", "_end_cause", "_held", "_settled_us", "_stalled", "_timer", "_work", "agent", "item",
         "limit_us", "made_us", "probes", "reasons", "removed", "requested_end", "requests", "runtime", "state", "uid",
     )  # fmt: skip
 
@@ -111,8 +113,8 @@ class Worker:
         self.limit_us = -1
         self._again = False
         self._timer: Timer | None = None
-        self._settled_us = -1
-        self.made_us = -1
+        self._settled_us = self.made_us = -1
+        self._end_cause = 0
 
     def move(self, state: WorkerState) -> None:
         """Pass to a state that may follow the present one (`pod_work.TRANSITIONS`)."""
@@ -146,6 +148,7 @@ class Worker:
         if item.obj["metadata"].get("deletionTimestamp") and self.state is SYNC:
             self._begin_termination()
         else:
+            self.agent.durations.updated(self.uid)
             self.wake()
 
     def kill(self, *, grace_s: int | None = None, override: Override | None = None) -> None:
@@ -162,6 +165,7 @@ class Worker:
 
     def _begin_termination(self) -> None:
         self.move(TERMINATING)  # Quirk: a sync under way continues, also one that pulls an image
+        self._end_cause = self.agent.ctx.kernel.cause
         self.wake()
 
     def wake(self) -> None:
@@ -198,17 +202,16 @@ class Worker:
         if agent.runtime.silent or (by_loop and agent.loop.asleep):
             agent.loop.resume_later(self)
             return
+        kernel = agent.ctx.kernel
         if self.state is SYNC:
             if agent.mirrors.uids and not agent.mirrors.may_start(self):
                 self._wake_at(agent.resync_after(RETRY_US))
                 return
-            kernel = agent.ctx.kernel
             kernel.follow(unseen_end(self.runtime, self.status, kernel.now_us) or kernel.cause)
-            self._work = self._sync()
-        elif self.state in ENDING:
-            self._work = self._terminate()
+            self._work = agent.durations.measured(self.uid, self._sync(), kernel, first=self._settled_us < 0)
         else:
-            self._work = self._finish()
+            kernel.follow(self._end_cause or kernel.cause)  # a timer may be older than the deletion
+            self._end_cause, self._work = 0, self._terminate() if self.state in ENDING else self._finish()
         self._step(self._work)
 
     def _step(self, work: Work) -> None:
@@ -287,9 +290,7 @@ class Worker:
             self._again, self.made_us = False, -1  # the same relist shows what was made
             self._wake_at(self._ready_us())
             return
-        if error:
-            pass
-        elif stale or self._is_unready():
+        if not error and (stale or self._is_unready()):
             self._wake_at(agent.resync_after(agent.options.sync_frequency_us))
         if self.made_us >= 0:  # A relist shows what was made, even if nothing else happens.
             shown_us, self.made_us = agent.relist_after(self.made_us), -1
@@ -355,6 +356,8 @@ class Worker:
         status = generate(self.item.obj, old, self.view())
         if finished:
             status = final_status(status)
+        elif status["phase"] == "Running" and old.get("phase") == "Pending":
+            self.agent.durations.runs(self.uid, self.agent.ctx.kernel.now_us)
         shown = None if isinstance(held, dict) or status != old else held
         if self.agent.statuses.set(self.uid, status, shown) or isinstance(held, dict):
             self._held = status if shown is None else shown
@@ -485,6 +488,8 @@ class Worker:
         if not keeps and (error := (yield from agent.volumes.unmount(self))):
             return error
         self.move(FINISHED)
+        if self.runtime is not None and agent.options.cgroups_per_qos:
+            agent.durations.add(0, CGROUPS, "destroy")
         entry = agent.statuses.entry(self.uid)
         if entry is not None:
             entry.reclaimed = True
@@ -501,19 +506,20 @@ class Worker:
         specs = () if self.probes else probe_specs(self.item.obj["spec"]["containers"])
         if not specs:
             return
-        ctx, spec = self.agent.ctx, self.item.obj["spec"]
-        self.probes = tuple([Probe(ctx, self, *row, self._answer(spec, *row)) for row in specs])
+        ctx, pod, gates = self.agent.ctx, self.item.obj, self.agent.options.feature_gates
+        self.probes = tuple([Probe(ctx, self, *row, gated_answer(pod, *row, gates)) for row in specs])
         for probe in self.probes:
             probe.refresh()  # a restarted agent's status shows the container already
             probe.start(self.agent.first_probe_wait_us(int(probe.spec.get("periodSeconds") or 10)))
 
-    def _answer(self, spec: Obj, kind: str, container: str, probe: Obj) -> Answer | None:
-        """How a container answers a probe."""
-        if "grpc" in probe and not enabled(self.agent.options.feature_gates, GRPC_PROBES):
-            metadata = self.item.obj["metadata"]
-            pod = f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
-            return Answer((), "", f"missing probe handler for {pod}:{container}")
-        return answer_of(spec, kind, container)
+    def late_us(self, container: Container) -> int:
+        """How much longer the container takes to answer."""
+        return self.agent.spec.profile.late_us(self.item.obj, container.name)
+
+    @property
+    def counts_timeouts(self) -> bool:
+        """True if a probe fails when its command takes too long."""
+        return enabled(self.agent.options.feature_gates, EXEC_TIMEOUTS)
 
     def _check_probes(self) -> None:
         """Quirk: every sync probes at once a container that has started and is not ready."""
@@ -558,7 +564,7 @@ class Worker:
         """The record of the fault that makes the container fail its probes; 0 if it is not new."""
         profile = self.agent.spec.profile
         fault = profile.imposed(
-            self.item.obj, container.name, False, "healthy_after_us", "unhealthy_after_us"
+            self.item.obj, container.name, False, "healthy_after_us", "unhealthy_after_us", "late_us"
         )
         return met_first(self.runtime, container, fault) if self.runtime is not None else 0
 

@@ -46,18 +46,47 @@ HARMLESS = (Signal.CHLD, Signal.CONT)
 KILLED = 128  # a shell's exit code for a process that a signal has ended is this and its number
 
 
+# Linux include/uapi/linux/capability.h, in the order of their bits.
+CAPABILITIES = (
+    "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
+    "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER",
+    "SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE",
+    "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD", "LEASE", "AUDIT_WRITE", "AUDIT_CONTROL", "SETFCAP",
+    "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF",
+    "CHECKPOINT_RESTORE",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """The user as which a process runs.
 
     groups: the supplementary groups, in order
-    capabilities: names without CAP_, in capital letters
+    capabilities: the bounding set, which root has: names without CAP_, in capital letters
+    confined: True if no program that it runs gets more rights (no_new_privs)
+
+    Mirrors  capabilities(7): another user than root has none of them after execve, as programs of
+             images have no capabilities of their own.
     """
 
     uid: int = 0
     gid: int = 0
     groups: tuple[int, ...] = ()
-    capabilities: frozenset[str] = frozenset()
+    capabilities: frozenset[str] = frozenset(CAPABILITIES)
+    confined: bool = False
+
+    def may(self, capability: str) -> bool:
+        """True if the user has a capability."""
+        return self.uid == 0 and capability in self.capabilities
+
+    def may_signal(self, other: Identity) -> bool:
+        """True if the user may send signals to processes of another one."""
+        return self.uid == other.uid or self.may("KILL")
+
+    def may_trace(self, other: Identity) -> bool:
+        """True if the user may look into processes of another one (ptrace_may_access)."""
+        less = other.uid != 0 or other.capabilities <= self.capabilities
+        return (self.uid == other.uid and less) or self.may("SYS_PTRACE")
 
 
 class Ended(Source):
@@ -88,13 +117,15 @@ class Processes(ABC):
         *,
         ends: dict[int, End],
         parent: Process | None = None,
+        space: object = None,
     ) -> Process:
         """Start a process, which has its first turn in the next run.
 
         Raises NoProcess if there are too many; then the ends are closed.
 
-        container: its surroundings; processes of one container have numbers of their own
+        container: its surroundings
         ends: what its descriptors lead to; the process takes over these uses
+        space: its namespace of processes; None: its parent's, or that of its container alone
         """
 
     @abstractmethod
@@ -109,6 +140,10 @@ class Processes(ABC):
     def processes(self) -> tuple[Process, ...]:
         """The processes under way, oldest first."""
 
+    def seen_by(self, process: Process) -> list[Process]:
+        """The processes of a process's namespace, oldest first."""
+        return [one for one in self.processes if one.space is process.space]
+
 
 class NoProcess(Exception):
     """A process cannot be started: the pod has as many as it may."""
@@ -117,7 +152,8 @@ class NoProcess(Exception):
 class Process:
     """One process.
 
-    pid: its number in its pod, from 1 in each container unless the pod shares its processes
+    pid: its number in its namespace of processes, from 1
+    space: that namespace, which containers of a pod may share
     parent: the process that started it; None for the first of a container and of an `exec`
     container: the surroundings that all processes of its container share (`Container`)
     words: the program's name and its arguments
@@ -131,7 +167,7 @@ class Process:
 
     __slots__ = (
         "caught", "container", "cwd", "ended", "ends", "env", "identity", "ignored", "parent", "pending", "pid",
-        "table", "umask", "words",
+        "space", "table", "umask", "words",
     )  # fmt: skip
 
     def __init__(
@@ -145,8 +181,10 @@ class Process:
         identity: Identity,
         ends: dict[int, End],
         parent: Process | None,
+        space: object = None,
     ) -> None:
         self.table = table
+        self.space = container if space is None else space
         self.pid = pid
         self.parent = parent
         self.container = container
@@ -165,6 +203,13 @@ class Process:
     def now_us(self) -> int:
         """The instant of virtual time."""
         return self.table.now_us
+
+    @property
+    def parent_pid(self) -> int:
+        """The number of its parent, 1 after the parent's end, 0 for one from outside."""
+        if self.parent is None:
+            return 0
+        return 1 if self.parent.ended.ready else self.parent.pid
 
     def child(
         self,

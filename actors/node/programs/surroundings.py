@@ -62,23 +62,37 @@ class NodeFacts:
 DEFAULT_FACTS = NodeFacts()
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a container may use, as its control group shows it.
+
+    memory_bytes: 0: no limit
+    swap_bytes: None: no limit of its own
+    cpu_quota_us: the processor time in each period of cpu_period_us; 0: no limit
+    """
+
+    memory_bytes: int = 0
+    swap_bytes: int | None = None
+    cpu_quota_us: int = 0
+    cpu_period_us: int = 100_000
+
+
+NO_LIMITS = Limits()
+
+
 @dataclass(slots=True, eq=False)
 class Surroundings:
     """One instance of a container, as its processes see it.  Two are equal only if they are one.
-
-    Size: each attribute is one fact of a container that some program shows.
 
     name: the container's name; pod and namespace: those of its pod
     hostname: as `hostname` shows it
     files: its view of the file system (`files.Tree`)
     network: the network of its pod (`network.Network`)
     wall: turns an instant of virtual time into the reading of the node's clock
-    memory_limit_bytes: the container's limit; 0: none
-    cpu_quota_us: the processor time that it may use in each period of cpu_period_us; 0: no limit
     usable: give the processors, and the NUMA nodes for memory, that it may use; None: all
     sysctls: name with dots -> value, of those that the pod sets
     seccomp: True if a profile filters its calls of the kernel
-    swap_limit_bytes: how much swap it may use; None: no limit of its own
+    oom_score_adj: by how many thousandths of the machine's memory its processes seem larger
     read_only: True if the container's own file system can only be read
     woken: True if the server has only run so far, and its log has what it prints at its start
     ask: sends a request to the API server as the pod's service account; None without one
@@ -95,14 +109,12 @@ class Surroundings:
     network: Any = None
     wall: Callable[[int], Wall] = _epoch
     node: NodeFacts = DEFAULT_FACTS
-    memory_limit_bytes: int = 0
-    cpu_quota_us: int = 0
-    cpu_period_us: int = 100_000
+    limits: Limits = NO_LIMITS
     usable: tuple[Callable[[], int], Callable[[], int]] | None = None
     sysctls: Mapping[str, str] = field(default_factory=dict)
     read_only: bool = False
     seccomp: bool = False
-    swap_limit_bytes: int | None = None
+    oom_score_adj: int = 0
     woken: bool = False
     ask: Callable[..., Answer] | None = None
     unknown: Callable[[str], None] = _unnoticed

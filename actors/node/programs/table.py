@@ -110,14 +110,16 @@ class Table(Processes):
         *,
         ends: dict[int, End],
         parent: Process | None = None,
+        space: object = None,
     ) -> Process:
         """Start a process, as `Processes.spawn` says."""
         if len(self._running) >= self.limit:
             for end in ends.values():
                 end.close()
             raise NoProcess
-        pid = self._pids[container] = self._pids.get(container, 0) + 1
-        process = Process(self, pid, container, words, env, cwd, identity, ends, parent)
+        space = space or (container if parent is None else parent.space)
+        pid = self._pids[space] = self._pids.get(space, 0) + 1
+        process = Process(self, pid, container, words, env, cwd, identity, ends, parent, space)
         running = _Running(process, main(process))
         running.wake = lambda: self._wake(running)
         self._running[process] = running
@@ -159,6 +161,12 @@ class Table(Processes):
         for process in reversed(self.processes):
             if process.container == container and (running := self._running.get(process)) is not None:
                 self._end(running, code)
+
+    def empty(self, space: object) -> None:
+        """End all processes of a namespace, as the kernel does when its process 1 has ended."""
+        for process in reversed(self.processes):
+            if process.space is space and (running := self._running.get(process)) is not None:
+                self._end(running, KILLED + Signal.KILL)
 
     # --- steps of one process ---------------------------------------------------------------------
 
@@ -231,5 +239,5 @@ class Table(Processes):
             process.close(fd)
         process.ended.code = code
         process.ended.set()
-        if not any(other.container == process.container for other in self._running):
-            self._pids.pop(process.container, None)
+        if not any(other.space is process.space for other in self._running):
+            self._pids.pop(process.space, None)

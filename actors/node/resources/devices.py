@@ -5,7 +5,8 @@ of the agent some time after its start.
 
 Mirrors  pkg/kubelet/cm/devicemanager: manager.go, topology_hints.go (v1.25).
 Differs  upstream takes devices in the order of a map, so that it is random; here the first ones are
-         taken. Plug-ins prefer no devices, and what they allocate is the value of a variable.
+         taken. Plug-ins prefer no devices; what they allocate is the value of a variable, and a
+         file below /dev with the id of each device.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ from actors.node.resources.requests import is_init, limits_of, of_pod
 from actors.node.resources.state import Allocations
 from sim.api.types import Obj
 from sim.options.machines import DeviceSpec
+from sim.units import MINUTE
+
+GONE_US = 5 * MINUTE  # endpoint.go: endpointStopGracePeriod
 
 
 class DeviceManager:
     """The devices as one incarnation of the agent knows them.
 
     unhealthy: resource -> the ids of devices that are broken, of the machine
+    gone: resource -> since when its plug-in does not run, of the machine
     _connected: the plug-ins that have registered
     _reusable: of the pod that is being admitted: resource -> the devices of its init containers
     """
@@ -38,6 +43,7 @@ class DeviceManager:
     ) -> None:
         self.specs = {spec.resource: spec for spec in specs}
         self.unhealthy = unhealthy
+        self.gone: Mapping[str, int] = {}
         self._numa_count = numa_count
         self._state = state
         self._affinity = affinity
@@ -52,12 +58,16 @@ class DeviceManager:
         if resource not in self._state.registered:
             self._state.registered.append(resource)
 
-    def amounts(self) -> tuple[dict[str, str], dict[str, str]]:
+    def amounts(self, now_us: int = 0) -> tuple[dict[str, str], dict[str, str]]:
         """Capacity and allocatable: all devices, and the healthy ones.
 
-        Resources of plug-ins that have not registered again after the agent's start have 0.
+        Resources of plug-ins that have not registered again after the agent's start have 0, and so
+        have those of plug-ins that ended `GONE_US` ago.
         """
         known = self._state.registered
+        for name, since_us in self.gone.items():
+            if now_us - since_us >= GONE_US:
+                self._connected.pop(name, None)
         total = {
             name: str(len(self._connected[name].ids) if name in self._connected else 0) for name in known
         }
@@ -66,7 +76,11 @@ class DeviceManager:
     def _healthy(self, resource: str) -> tuple[str, ...]:
         spec = self._connected.get(resource)
         broken = self.unhealthy.get(resource, ())
-        return () if spec is None else tuple(each for each in spec.ids if each not in broken)
+        return (
+            ()
+            if spec is None or resource in self.gone
+            else tuple(each for each in spec.ids if each not in broken)
+        )
 
     def _manages(self, resource: str) -> bool:
         return resource in self._state.registered

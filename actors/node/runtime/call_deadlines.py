@@ -22,20 +22,25 @@ GIVEN_UP = f"rpc error: code = DeadlineExceeded desc = {LATE}"
 
 
 def call(
-    worker: NodePod, duration_us: int, timeouts: int = 1, grace_us: int = 0
+    worker: NodePod, operation: str, duration_us: int, timeouts: int = 1, grace_us: int = 0
 ) -> Generator[int, None, bool]:
     """A call of the runtime; False if it is given up.
 
+    operation: its name in metrics
     duration_us: after which a quick runtime answers; may be negative
     timeouts: how many request timeouts the call may take
     grace_us: how long the runtime itself waits during the call
     """
     agent = worker.agent
-    limit_us = timeouts * agent.options.runtime_request_timeout_us + grace_us
-    worker.limit_us = agent.ctx.kernel.now_us + limit_us
+    began_us, limit_us = (
+        agent.ctx.kernel.now_us,
+        timeouts * agent.options.runtime_request_timeout_us + grace_us,
+    )
+    worker.limit_us = began_us + limit_us
     yield max(0, min(duration_us + (agent.machine.runtime_delay_us or 0), limit_us))
     answered = agent.ctx.kernel.now_us < worker.limit_us
     worker.limit_us = -1
+    agent.durations.called(operation, agent.ctx.kernel.now_us - began_us, answered=answered)
     return answered
 
 

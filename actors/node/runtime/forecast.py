@@ -9,9 +9,7 @@ Holds: the use from outside stays when pods end: the eviction of a pod gives bac
 Mirrors  what the summary API gives to pkg/kubelet/eviction/helpers.go: makeSignalObservations
          (v1.25).
 Differs  statistics are never stale; inodes follow from the file system's size by ext4's ratio;
-         images have a file system of their own if the profile says so; no swap; for lack of memory
-         only containers over their own limit are killed, never one that the kernel would choose
-         when the whole machine has none left.
+         images have a file system of their own if the profile says so; no swap.
 """
 
 from __future__ import annotations
@@ -129,6 +127,13 @@ def available(machine: Machine, resource: str, at_us: int) -> int:
     outside = machine.outside.get(resource)
     used = pods_use(machine, resource, at_us) + (outside.at(at_us) if outside is not None else 0)
     return max(0, capacity(machine, resource) - used)
+
+
+def free_memory(machine: Machine, at_us: int) -> int:
+    """What is left of memory at an instant if nothing changes until then; negative beyond it."""
+    outside = machine.outside.get("memory")
+    used = pods_use(machine, "memory", at_us) + (outside.at(at_us) if outside is not None else 0)
+    return capacity(machine, "memory") - used
 
 
 def pressed(machine: Machine, resource: str, wanted: int, now_us: int, ramp_us: int) -> Ramp:

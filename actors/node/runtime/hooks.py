@@ -27,15 +27,25 @@ NOT_REACHED = (
 NOT_RUN = 'Exec lifecycle hook ([{command}]) for Container "{name}" in Pod "{pod}" failed - error: {error}, message: ""'
 
 
-def hook_end(container: Obj, hook: str) -> tuple[int, int]:
-    """The duration of a hook in microseconds, and its exit code."""
+def hook_end(container: Obj, hook: str, late_us: int = 0) -> tuple[int, int]:
+    """The duration of a hook in microseconds, and its exit code.
+
+    late_us: how much longer it takes than its command
+    """
     known = commanded(
         ((container.get("lifecycle") or {}).get(hook) or {}).get("exec") or {}, unknown_ends=True
     )
     if known is None:
-        return 0, 0
+        return (late_us if _answered(container, hook) else 0), 0
     duration_us = int(known.get("exit_after_us", 0 if hook == "postStart" else NEVER_US))
-    return 0 if duration_us <= AT_ONCE_US else duration_us, int(known.get("exit_code", 0))
+    duration_us = late_us + (0 if duration_us <= AT_ONCE_US else duration_us)
+    return duration_us, int(known.get("exit_code", 0))
+
+
+def _answered(container: Obj, hook: str) -> bool:
+    """True if the container carries out a hook or answers it."""
+    given = (container.get("lifecycle") or {}).get(hook) or {}
+    return "exec" in given or ("httpGet" in given and not given["httpGet"].get("host"))
 
 
 def words_of_hook(container: Obj, hook: str) -> tuple[str, ...]:

@@ -92,9 +92,19 @@ class Interpreter:
         return [*lacking, *([f"the shell: {problem}"] if problem else [])]
 
     def tree(
-        self, image: str, mounts: Iterable[Mount], wall_us: Callable[[], int], *, name: str, read_only: bool
+        self,
+        image: str,
+        mounts: Iterable[Mount],
+        wall_us: Callable[[], int],
+        *,
+        name: str,
+        read_only: bool,
+        devices: Iterable[str] = (),
     ) -> Tree:
-        """The files of a new container of an image.  name: other than that of every other container"""
+        """The files of a new container of an image.
+
+        name: other than that of every other container; devices: see `system_mounts`
+        """
         from actors.node.programs.files.layout import image_layer
         from actors.node.programs.files.special import system_mounts
         from actors.node.programs.files.tree import Tree
@@ -110,7 +120,7 @@ class Interpreter:
             folders=entry.get("folders") or (),
             files=dict.fromkeys(entry.get("library") or (), table()["library"].encode()),
         )  # fmt: skip
-        every = [*system_mounts(name, wall_us()), *mounts]
+        every = [*system_mounts(name, wall_us(), devices), *mounts]
         return Tree(layer, every, wall_us, read_only=read_only, busybox=busybox, programs=self.programs)
 
 

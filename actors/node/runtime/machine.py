@@ -39,6 +39,7 @@ _NONE: Mapping[Any, Any] = MappingProxyType({})
 SIGKILL_CODE = 137
 # The aspects of a machine that can be faulty, besides the resources that it can be short of.
 BAD_RUNTIME, SLOW_RUNTIME, BAD_NETWORK = "runtime", "runtime-delay", "pod-network"
+BAD_SANDBOXES = "sandboxes"
 # If containerd did not see the end of a container, it shows exit code 255 and reason Unknown.
 LOST_CODE = 255
 # Sandboxes and containers.
@@ -73,13 +74,17 @@ class FaultRecords:
 
 
 class RuntimeErrors:
-    """The messages of RuntimeReady=false and NetworkReady=false; "" while the runtime is well."""
+    """The messages of RuntimeReady=false and NetworkReady=false; "" while the runtime is well.
 
-    __slots__ = ("network", "runtime")
+    sandboxes: each returns why a pod gets no sandbox, "" if it gets one
+    """
+
+    __slots__ = ("network", "runtime", "sandboxes")
 
     def __init__(self) -> None:
         self.runtime = ""
         self.network = ""
+        self.sandboxes: Sequence[Callable[[dict[str, Any]], str]] = ()
 
 
 class HostFiles:
@@ -111,6 +116,7 @@ class Addresses:
 class Machine:
     """One node's hardware and runtime.
 
+    version: of its agent, "" for the release that is simulated
     missing: on a node that holds all images, those that a registry refused, until they are pulled
     manifests: the manifest directory: file -> its pod, or None if the file holds no pod
     logs: the files of the logs that grow, or did
@@ -130,8 +136,10 @@ class Machine:
     host_files: what volumes have changed on its disks
     allocations: the processors, memory and devices that containers have, on its disk
     broken_devices: resource -> the ids of its devices that are not healthy
+    gone_plugins: resource -> since when its plug-in does not run
     disks: uid of a persistent volume -> its files, which all machines of the cluster share
     interpreter: runs programs of containers in place of the known ones, in tests
+    oom: the OOM killer (`actors.node.pressure.oom`); None until that may be necessary
     agent: the running NodeAgent, for the log endpoint and for faults
     fabric: gives the network between pods, made at the first call; None: there is none
 
@@ -140,10 +148,12 @@ class Machine:
 
     def __init__(self, spec: NodeSpec) -> None:
         self.spec = spec
+        self.version = ""
         self.boots = 1
         self.powered = True
         # Called when the power is switched on or off.
         self.on_power: Callable[[bool], None] | None = None
+        self.on_start: Callable[[PodRuntime, Container], None] | None = None
         self.pods: dict[str, PodRuntime] = {}
         self.images: dict[str, int] = dict(spec.profile.images)
         self.missing: tuple[str, ...] = ()
@@ -165,8 +175,10 @@ class Machine:
         self.host_files = HostFiles()
         self.allocations = Allocations()
         self.broken_devices: Mapping[str, Collection[str]] = _NONE
+        self.gone_plugins: Mapping[str, int] = _NONE
         self.disks: dict[str, Any] = {}
         self.interpreter: Interpreter | None = None
+        self.oom: Any = None
         self.agent: Any = None
         self.fabric: Callable[[], Fabric] | None = None
         self.changed: Callable[[PodRuntime | None], None] = _no_listener
@@ -259,6 +271,8 @@ class Machine:
         elif behaviour.exit_after_us is not None:
             container.end(now_us + behaviour.exit_after_us, behaviour.exit_code, fault=fault)
         pod.add(container)
+        if self.on_start is not None:
+            self.on_start(pod, container)
         self.starts = self.starts[0], self.starts[1] + 1
         if behaviour.log_rate or self.logs or self.outputs:
             self._forget_logs((container,))
@@ -374,6 +388,8 @@ class Machine:
     def stop_sandbox(self, pod: PodRuntime) -> None:
         """Stop the pod's sandbox and free its address."""
         pod.ready = False
+        if self.programs and (programs := self.programs.get(pod.uid)) is not None:
+            programs.stop_sandbox()
         self._free_ip(pod)
 
     def drop(self, uid: str, gone: Sequence[Container]) -> None:
@@ -424,6 +440,7 @@ class Machine:
         self.powered = False
         self.cpu = CpuTime()
         self.mounts = {}
+        self.oom = None
         if self.on_power is not None:
             self.on_power(False)
         for pod in self.pods.values():
@@ -462,6 +479,15 @@ class Machine:
                 self.on_power(True)
 
     # --- pod addresses ----------------------------------------------------------------------------
+
+    def has_address(self, uid: str, cidr: str) -> bool:
+        """True if a new sandbox of a pod can get an address of a range.
+
+        0 is the network, 1 the gateway, the last the broadcast address.
+        """
+        pod = self.pods.get(uid)
+        held = pod is not None and pod.host != 0
+        return self._addresses.used.bit_count() - held < (1 << (32 - int(cidr.partition("/")[2]))) - 3
 
     def _take_ip(self, pod: PodRuntime, cidr: str) -> None:
         """Give the pod the next free address after the last one given.

@@ -27,6 +27,7 @@ from actors.node.programs.network.fabric import Network
 from actors.node.programs.process import Identity, NoProcess, Process, Signal
 from actors.node.programs.surroundings import Surroundings
 from actors.node.programs.table import Table
+from actors.node.programs.traffic import Traffic
 from actors.node.programs.waits import Main, Wait
 from actors.node.runtime.commands import AT_ONCE_US
 from actors.node.runtime.containers import Container, PodRuntime
@@ -34,6 +35,7 @@ from actors.node.runtime.log.output import ContainerLog
 from sim.dataclass import dataclass
 from sim.kernel.kernel import Kernel
 from sim.kernel.timer import Timer
+from sim.units import Virtual
 
 if TYPE_CHECKING:
     from actors.node.programs.files.tree import Volume
@@ -42,6 +44,7 @@ Program = Callable[[Process], Main]
 MESSAGE_BYTES_MAX = 4096  # kubecontainer.MaxContainerTerminationMessageLength
 MESSAGE_LOG_BYTES_MAX = 2048  # MaxContainerTerminationMessageLogLength
 MESSAGE_LOG_LINES_MAX = 80  # MaxContainerTerminationMessageLogLines
+PAUSE_USER = 65535  # build/pause/Dockerfile
 POD_MESSAGE_BYTES_MAX = 12 * 1024  # MaxPodTerminationMessageLogLength
 OUTPUT_BYTES_MAX = 10 * 1024  # pkg/probe/exec: maxReadLength
 NOT_EXECUTED = (
@@ -110,6 +113,18 @@ class Running:
     stdin: WriteEnd | None = None
 
 
+class PodToken(NamedTuple):
+    """A token of a pod's service account.
+
+    renewed_us: from when on another one is asked for
+    end_us: from when on servers do not accept it
+    """
+
+    text: str
+    renewed_us: Virtual
+    end_us: Virtual
+
+
 class PodPrograms:
     """The processes of a pod.
 
@@ -117,7 +132,9 @@ class PodPrograms:
     table: all of them
     held: id of a container's instance -> what runs in it
     volumes: name -> the pod's volume; local: names of its emptyDirs
+    tokens: of its service account, by what they depend on
     refresher: what brings changes of objects into them: the pod's worker of the present agent
+    _pause: the number of a sandbox, and the process 1 that its containers share
     _ended: what to call because processes have ended during the present run
     """
 
@@ -126,6 +143,7 @@ class PodPrograms:
         "_kernel",
         "_machine",
         "_network",
+        "_pause",
         "_runs",
         "_timer",
         "_used",
@@ -135,6 +153,7 @@ class PodPrograms:
         "pod",
         "refresher",
         "table",
+        "tokens",
         "volumes",
     )  # fmt: skip
 
@@ -146,9 +165,11 @@ class PodPrograms:
         self.local: set[str] = set()
         self._used = 0  # bytes, when the agent was last asked to look at them
         self.refresher: object = None
+        self.tokens: dict[str, PodToken] = {}
         self._machine = machine
         self._kernel = kernel
         self._network: tuple[int, Network] | None = None  # and the number of its sandbox
+        self._pause: tuple[int, Process] | None = None
         self._timer: Timer | None = None
         self._will_run = self._runs = False
         self._ended: list[Callable[[], None]] = []
@@ -212,8 +233,11 @@ class PodPrograms:
 
     # --- containers -------------------------------------------------------------------------------
 
-    def start(self, container: Container, launch: Launch) -> None:
-        """Start the first process of a container.  Raises `lookup.NotRunnable`."""
+    def start(self, container: Container, launch: Launch, space: object = None) -> None:
+        """Start the first process of a container.  Raises `lookup.NotRunnable`.
+
+        space: the namespace of processes that it enters; None: one of its own
+        """
         program = launch.find(self._unstarted(launch, launch.words), launch.words)
         log, stdin, seen = ContainerLog(), None, list[Callable[[str, bytes], None]]()
         ends: dict[int, End] = {0: Null(), **self._outputs(log, seen, launch.terminal)}
@@ -229,12 +253,46 @@ class PodPrograms:
             return code
 
         first = self.table.spawn(
-            main, launch.surroundings, launch.words, launch.env, launch.cwd, launch.identity, ends=ends
+            main,
+            launch.surroundings,
+            launch.words,
+            launch.env,
+            launch.cwd,
+            launch.identity,
+            ends=ends,
+            space=space,
         )
         running = self.held[container.ident] = Running(container, launch, first, log, seen=seen, stdin=stdin)
         self._machine.keep_output(container, log)
         first.ended.watch(lambda: self._after(lambda: self._first_ended(running)))
         self.planned(container)
+
+    def shared_space(self) -> object:
+        """The namespace of processes of the pod's present sandbox; a pause program is process 1.
+
+        Raises NoProcess.
+        """
+        if self._pause is None or self._pause[0] != self.pod.attempt:
+            sandbox = Surroundings("POD", pod=self.pod.key, hostname=self.pod.key.partition("/")[2])
+            first = self.table.spawn(
+                _pause, sandbox, ("/pause",), {}, "/", Identity(PAUSE_USER, PAUSE_USER), ends={}
+            )
+            self._pause = self.pod.attempt, first
+            first.ended.watch(lambda: self._after(lambda: self._pause_ended(first)))
+        return self._pause[1].space
+
+    def _pause_ended(self, first: Process) -> None:
+        """Process 1 of the sandbox has ended: the kernel ends all others, and the sandbox is dead."""
+        self.table.empty(first.space)
+        if self._pause is not None and self._pause[1] is first and self.pod.ready:
+            self._machine.stop_sandbox(self.pod)
+            self._machine.changed(self.pod)
+
+    def stop_sandbox(self) -> None:
+        """The pod's sandbox is stopped."""
+        pause, self._pause = self._pause, None
+        if pause is not None:
+            self.table.empty(pause[1].space)
 
     def network(self) -> Network:
         """The network that all containers of the pod's present sandbox share."""
@@ -245,6 +303,11 @@ class PodPrograms:
                 made = machine.fabric().network(self.pod.ip, machine.spec.name)
             held = self._network = self.pod.attempt, made
         return held[1]
+
+    @property
+    def traffic(self) -> Traffic | None:
+        """What has passed the pod's interface; None if no program has used it."""
+        return None if self._network is None else self._network[1].traffic
 
     @property
     def prober_name(self) -> str:
@@ -282,7 +345,7 @@ class PodPrograms:
             raise
         return self.table.spawn(
             program, launch.surroundings, words, {**launch.env, **(env or {})}, launch.cwd, launch.identity,
-            ends=dict(ends),
+            ends=dict(ends), space=self.held[container.ident].first.space,
         )  # fmt: skip
 
     def command(
@@ -355,6 +418,7 @@ class PodPrograms:
         """End everything."""
         for running in tuple(self.held.values()):
             self.table.kill(running.launch.surroundings)
+        self.stop_sandbox()
         if self._timer is not None:
             self._timer.cancel()
         held, self._network = self._network, None
@@ -409,12 +473,22 @@ class PodPrograms:
         if self.held.pop(container.ident, None) is None:
             return
         self.table.kill(running.launch.surroundings)
+        if running.first.pid == 1:
+            self.table.empty(running.first.space)  # also of a container that debugs this one
         running.log.end(now_us)
         container.end(now_us, running.first.ended.code)
         container.add_message(_message(running))
         for call in running.over:
             call()
         self._machine.changed(self.pod)
+
+
+def _pause(process: Process) -> Main:
+    """The program of a sandbox: it waits for a signal."""
+    process.caught |= {Signal.INT, Signal.TERM}
+    while not process.pending:
+        yield Wait()
+    return 0
 
 
 def not_executed(container: Container, words: tuple[str, ...], why: str) -> str:

@@ -7,7 +7,7 @@ constructor, and depend on these protocols instead of on the classes above them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from actors.node.pod_spec import Requests
 from actors.node.pod_work import Override, Reason, Work, WorkerState
@@ -21,6 +21,9 @@ from sim.client.events.recorder import EventKind
 from sim.ident import Names
 from sim.kernel.actor import Context
 from sim.options.node.agent import NodeAgentOptions
+
+if TYPE_CHECKING:
+    from actors.node.durations import Durations
 
 
 class NodePod(Protocol):
@@ -118,6 +121,7 @@ class Agent(Protocol):
     """The node agent (`actors.node.agent`) as its parts see it.
 
     host_ips: the node's addresses, the main one first, which pods in its network namespace share
+    durations: how long its work has taken
     """
 
     ctx: Context
@@ -127,6 +131,7 @@ class Agent(Protocol):
     names: Names
     api: Api
     host_ips: tuple[str, ...]
+    durations: Durations
 
     @property
     def now_us(self) -> int:

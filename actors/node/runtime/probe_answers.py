@@ -8,8 +8,9 @@ Holds: an unknown program may do anything, so a probe of it gets no answer here;
 
 Mirrors  pkg/kubelet/prober/prober.go: runProbe; pkg/probe/{exec,http,tcp}: results and their texts
          (v1.25).
-Differs  a command takes no time; files that a volume brings exist; a container that declares no port
-         and runs an unknown program listens on every port.
+Differs  of a command only `sleep` takes time in a container without simulated programs; files that
+         a volume brings exist; a container that declares no port and runs an unknown program listens
+         on every port.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from actors.node.runtime.commands import commanded, fetches, steps_of
+from actors.node.runtime.commands import AT_ONCE_US, commanded, fetches, steps_of
 from actors.node.runtime.programs import image_entry, words_of
 from actors.node.runtime.shell_scripts import program_of, script_of
 from sim.api.memo import IdentityMemo
 from sim.api.types import Obj
 from sim.kernel.pace import NEVER_US
+from sim.options.features.gates import GRPC_PROBES, enabled
 
 READERS = ("cat", "head", "ls", "stat", "test", "[")
 EMPTY_FOLDERS = ("/tmp/", "/var/run/", "/run/")
@@ -36,11 +38,13 @@ class Answer(NamedTuple):
     spans: (age in microseconds, True if the probe succeeds from then on), in order of their age
     output: what a probe that fails shows; `{ip}` in it stands for the pod's address
     error: that of a probe that no handler carries out, which counts neither way; else empty
+    took_us: how long its command takes
     """
 
     spans: tuple[tuple[int, bool], ...]
     output: str
     error: str = ""
+    took_us: int = 0
 
     def succeeds(self, age_us: int) -> bool:
         """The answer at an age of the container."""
@@ -76,6 +80,30 @@ def answer_of(spec: Obj, kind: str, name: str) -> Answer | None:
     return known.get((kind, name))
 
 
+def gated_answer(pod: Obj, kind: str, container: str, probe: Obj, gates: Mapping[str, str]) -> Answer | None:
+    """How a container of a pod answers a probe, with the feature gates of its agent."""
+    if "grpc" in probe and not enabled(gates, GRPC_PROBES):
+        metadata = pod["metadata"]
+        about = f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
+        return Answer((), "", f"missing probe handler for {about}:{container}")
+    return answer_of(pod["spec"], kind, container)
+
+
+def too_late(probe: Obj, container: Obj) -> str:
+    """What a probe shows that has got no answer in its time; `{ip}` stands for the pod's address."""
+    if "exec" in probe:
+        return f'command "{" ".join(probe["exec"].get("command") or ())}" timed out'
+    limit = f"{probe.get('timeoutSeconds') or 1}s"
+    if "grpc" in probe:
+        return f"timeout: health rpc did not complete within {limit}"
+    given = probe["httpGet"]
+    scheme, path = str(given.get("scheme") or "HTTP").lower(), str(given.get("path") or "/")
+    host, port = given.get("host") or "{ip}", port_of(container, given.get("port"))
+    path = path if path.startswith("/") else f"/{path}"
+    ended = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+    return f'Get "{scheme}://{host}:{port}{path}": {ended}'
+
+
 def _answer(spec: Obj, container: Obj, probe: Obj) -> Answer | None:
     if "exec" in probe:
         return _executed(container, list(probe["exec"].get("command") or ()))
@@ -103,11 +131,14 @@ def _executed(container: Obj, words: Sequence[str]) -> Answer | None:
         busybox = bool((image_entry(container.get("image") or "") or {}).get("busybox"))
         text = "" if is_silent else MISSING[busybox].format(program=program, path=reader)
         return Answer(spans, text)
+    took = commanded({"command": list(words)}, unknown_ends=True)
+    took_us = 0 if took is None else int(took.get("exit_after_us", NEVER_US))
+    took_us = 0 if took_us <= AT_ONCE_US else took_us
     known = None if fetches(words) else commanded({"command": list(words)})
-    if known is None or "exit_after_us" not in known:
-        return None
+    if known is None:
+        return Answer(((0, True),), "", took_us=took_us) if took_us else None
     log = known.get("log")
-    return Answer(((0, not known.get("exit_code")),), f"{log}\n" if log else "")
+    return Answer(((0, not known.get("exit_code")),), f"{log}\n" if log else "", took_us=took_us)
 
 
 def _read_path(words: Sequence[str]) -> str | None:

@@ -78,6 +78,7 @@ class ContainerBehaviour:
 
 
 FOREVER = ContainerBehaviour()
+LATE = "late_us"  # a change that is no field
 USAGE = ("cpu_milli", "load_milli", "memory_bytes")  # the fields that a metrics server shows
 # An init container that does not end would hold up its pod without limit.
 RUN_TO_END = ContainerBehaviour(exit_after_us=AT_ONCE_US)
@@ -113,7 +114,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """A fault of containers: `changes` to the behaviour of those that it covers.
+    """A fault of containers: `changes` to the behaviour of those that it covers, or LATE, by which
+    their commands take longer, and their answers to probes (not to TCP, which the kernel answers).
 
     Init containers are covered only through their name or their image.
 
@@ -217,8 +219,13 @@ class RuntimeProfile:
         found = FOREVER if runs else self._ruled(pod, container, init)
         for override in self.overrides:
             if override.changes and override.covers(pod, container, init):
-                found = replace(found, **override.changes)
+                found = replace(found, **{k: v for k, v in override.changes.items() if k != LATE})
         return found
+
+    def late_us(self, pod: Obj, container: str) -> int:
+        """How much longer a container takes for commands, and to answer probes."""
+        fault = self.imposed(pod, container, False, LATE)
+        return 0 if fault is None else int(fault.changes[LATE])
 
     def pull_error(self, image: str) -> str | None:
         """The error with which a pull of the image fails; None if it does not."""
@@ -284,6 +291,7 @@ def manifest_file(pod: Obj) -> str:
 
 
 DEFAULT_PROFILE = RuntimeProfile()
+DEFAULT_CIDR = "10.200.0.0/24"
 DEFAULT_CAPACITY: Mapping[str, str] = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi"}
 
 
@@ -295,7 +303,8 @@ class NodeSpec:
     allocatable: resource -> quantity text, of resources for which the agent does not compute it
     taints: as in the API (key, value, effect), set at registration
     static_pods: pod objects as in the manifest directory
-    pod_cidr: used while the Node object has none, as by a network plug-in with addresses of its own
+    pod_cidr: used while the Node object has none, as by a network plug-in with addresses of its
+        own; None: pods get addresses only of the range that the Node object has
     devices: those of its device plug-ins
     sysctls: of its kernel before an agent starts, where they are not those that agents want
     lease_jitter: False renews the lease at whole multiples of its interval, for timing to the
@@ -308,7 +317,7 @@ class NodeSpec:
     region: str = ""
     instance_type: str = ""
     address: str = ""
-    pod_cidr: str = ""
+    pod_cidr: str | None = ""
     capacity: Mapping[str, str] = field(default_factory=lambda: DEFAULT_CAPACITY)
     allocatable: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Mapping[str, str], ...] = ()

@@ -66,6 +66,12 @@ def words_of(container: Mapping[str, Any]) -> list[str]:
     return line if entry.get("runs_arguments") else [*(entry.get("entrypoint") or ()), *line]
 
 
+def name_of(container: Mapping[str, Any]) -> str:
+    """The name of a container's first program; that of its image where only the image knows it."""
+    image = str(container.get("image") or "").partition("@")[0].rpartition("/")[2].partition(":")[0]
+    return program_of(words_of(container)) or image or "app"
+
+
 def is_known(container: Mapping[str, Any]) -> bool:
     """True if the table says anything about a container's image or its program."""
     if not container.get("command") and image_entry(container.get("image") or "") is not None:

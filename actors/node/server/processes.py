@@ -17,8 +17,6 @@ from actors.node.programs.lookup import NotRunnable
 from actors.node.programs.process import NoProcess, Process
 from actors.node.runtime.containers import Container
 from actors.node.runtime.pod_programs import not_executed, reason_of
-from actors.node.runtime.programs import words_of
-from actors.node.runtime.shell_scripts import program_of
 
 
 class CannotStart(Exception):
@@ -31,6 +29,8 @@ def start_process(
     """Start a process in a container.  Raises CannotStart, and closes the ends."""
     machine, runtime = worker.agent.machine, worker.runtime
     if runtime is not None and machine.running_program(container) is None:
+        from actors.node.pods.launch import start_idle
+
         start_idle(worker, container)
     if runtime is None or machine.running_program(container) is None or not words:
         for end in ends.values():
@@ -44,19 +44,3 @@ def start_process(
     except NoProcess:
         why = "fork: resource temporarily unavailable"
         raise CannotStart(not_executed(container, words, why)) from None
-
-
-def start_idle(worker: Worker, container: Container) -> None:
-    """Give a container without processes a first one, which does what its behaviour says."""
-    from actors.node.pods.launch import launch_idle, wake_server
-    from actors.node.runtime.interpreter import interpreter
-
-    known = worker.agent.machine.interpreter or interpreter()
-    kinds = ("initContainers", "containers", "ephemeralContainers")
-    specs = [one for kind in kinds for one in worker.pod["spec"].get(kind) or ()]
-    spec = next((one for one in specs if one["name"] == container.name), None)
-    if known is not None and spec is not None:
-        if program_of(words_of(spec)) in known.asleep:
-            wake_server(worker, spec, container, known)
-        else:
-            launch_idle(worker, spec, container, known)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from actors.node.agent import NodeAgent
+from actors.node.durations import REQUESTS
 from actors.node.server import streams
 from actors.node.server.access import Access
 from actors.node.server.exchange import (
@@ -100,10 +101,12 @@ class AgentServer:
         labels = self._labels(request)
         self._requests[labels] = self._requests.get(labels, 0) + 1
         self._open[labels] = self._open.get(labels, 0) + 1
+        began_us = self._agent.now_us
 
         def answered(response: AgentResponse) -> None:
             if self._resets.pop(answered, None) is not None:
                 self._open[labels] -= 1
+                self._agent.durations.add(self._agent.now_us - began_us, REQUESTS, *labels)
                 respond(response)
 
         self._resets[answered] = reset

@@ -28,7 +28,7 @@ from sim.client.cache.reflector import is_unavailable
 from sim.client.rest.channel_watch import ChannelWatch
 from sim.kernel.actor import Context
 from sim.kernel.causes import caused_by
-from sim.kernel.dice import Dice
+from sim.kernel.draws.dice import Dice
 from sim.units import MINUTE, MS, SECOND
 
 BACKOFF_US = 800 * MS

@@ -21,7 +21,7 @@ from actors.node.sources.api_source import Source
 from actors.node.sources.environment import variables_of_services
 from sim.api.store import Item
 from sim.api.types import Obj
-from sim.kernel.dice import Dice
+from sim.kernel.draws.dice import Dice
 
 
 class Services:

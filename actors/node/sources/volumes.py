@@ -9,7 +9,7 @@ Mirrors  pkg/kubelet/volumemanager/volume_manager.go: WaitForUnmount; kubelet_po
 from __future__ import annotations
 
 from sim.api.types import Obj
-from sim.kernel.dice import Dice
+from sim.kernel.draws.dice import Dice
 from sim.options.node.agent import NodeAgentOptions
 from sim.units import MS
 

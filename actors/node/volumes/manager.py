@@ -251,7 +251,6 @@ class VolumeManager:
         pod = self._pods.pop(uid, None)
         if pod is not None:
             self._end(pod)
-            self._report()
 
     def reconstruct(self, uids: Callable[[str], bool]) -> None:
         """Unmount what an earlier incarnation mounted for pods that no longer run here.

@@ -17,11 +17,13 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from actors.scheduler.cluster import Cluster, NodeInfo
 from actors.scheduler.pods import Template
 from actors.scheduler.volumes.pod_volumes import PodVolumes
+from sim.options.scheduling.profiles import ProfileSpec
 
 MAX_SCORE = 100  # MaxNodeScore
 
 PodT = TypeVar("PodT")
 NodeT = TypeVar("NodeT")
+DEFAULT = ProfileSpec()
 
 
 class Status(NamedTuple):
@@ -141,8 +143,12 @@ class DefaultPlugin(Plugin[Template, NodeInfo]):
 
     reads: ClassVar[Reads]
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, spec: ProfileSpec = DEFAULT) -> None:
         self.cluster = cluster
+        self.take(spec)
+
+    def take(self, spec: ProfileSpec) -> None:
+        """Follow the arguments of a profile."""
 
 
 class VolumePlugin(Plugin[PodVolumes, NodeInfo]):

@@ -33,13 +33,13 @@ class InterPodAffinity(DefaultPlugin):
         """Refuse a node by required terms: affinity, then anti-affinity, then that of existing
         pods.
         """
-        if pod.affinity and not self._is_near(pod, node):
+        if pod.pod_terms.required and not self._is_near(pod, node):
             return AFFINITY
-        for term in pod.anti_affinity:
+        for term in pod.pod_terms.forbidden:
             if self._count((term,), term.topology_key, node):
                 return ANTI_AFFINITY
         for other, at in self._pods():
-            for term in other.anti_affinity:
+            for term in other.pod_terms.forbidden:
                 if self._matches(term, pod) and _shares_value(term.topology_key, node, at):
                     return EXISTING
         return None
@@ -49,10 +49,13 @@ class InterPodAffinity(DefaultPlugin):
         it.
         """
         total = 0
-        for weight, term in pod.preferred_pods:
+        for weight, term in pod.pod_terms.preferred:
             total += weight * self._count((term,), term.topology_key, node)
         for other, at in self._pods():
-            terms = [*other.preferred_pods, *((REQUIRED_WEIGHT, term) for term in other.affinity)]
+            terms = [
+                *other.pod_terms.preferred,
+                *((REQUIRED_WEIGHT, term) for term in other.pod_terms.required),
+            ]
             for weight, term in terms:
                 if self._matches(term, pod) and _shares_value(term.topology_key, node, at):
                     total += weight
@@ -64,7 +67,7 @@ class InterPodAffinity(DefaultPlugin):
         return [int(MAX_SCORE * ((score - least) / width)) if width else 0 for score in scores]
 
     def _is_near(self, pod: Template, node: NodeInfo) -> bool:
-        terms = pod.affinity
+        terms = pod.pod_terms.required
         if any(term.topology_key not in node.labels for term in terms):
             return False
         if all(self._count(terms, term.topology_key, node) for term in terms):

@@ -18,6 +18,7 @@ from actors.scheduler.plugins.node_affinity import matches_node
 from actors.scheduler.pods import Spread, Template
 from sim.api.scheduling import Requirements, holds, tolerates
 from sim.ident import Names
+from sim.options.scheduling.profiles import DefaultSpread
 
 DEFAULT_HOST_SKEW, DEFAULT_ZONE_SKEW = 3, 5  # plugin.go: systemDefaultConstraints
 NO_DOMAIN = (1 << 31) - 1  # the least count where no node is a domain (MaxInt32)
@@ -127,6 +128,17 @@ def default_constraints(selector: Requirements, names: Names) -> tuple[Spread, .
         Spread(names.label_hostname, DEFAULT_HOST_SKEW, selector),
         Spread(names.label_zone, DEFAULT_ZONE_SKEW, selector),
     )
+
+
+def listed_constraints(
+    selector: Requirements, listed: Sequence[DefaultSpread], *, hard: bool
+) -> tuple[Spread, ...]:
+    """Return the constraints that a profile lists for pods without their own, of one kind; an empty
+    selector gives none.
+    """
+    if not selector:
+        return ()
+    return tuple(Spread(one.topology_key, one.max_skew, selector) for one in listed if one.is_hard is hard)
 
 
 def least_count(counts: Iterable[int], constraint: Spread) -> int:

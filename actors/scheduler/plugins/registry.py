@@ -9,11 +9,12 @@ Differs  the plugins that read the volumes of a pod are a list of their own, sin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from actors.scheduler.cluster import Cluster, NodeInfo
 from actors.scheduler.plugins.added import AddedPlugin
 from actors.scheduler.plugins.base import (
+    DEFAULT,
     ClusterEvent,
     DefaultPlugin,
     Reads,
@@ -43,7 +44,9 @@ from actors.scheduler.plugins.volume_zone import VolumeZone
 from actors.scheduler.pods import Template
 from sim.api.scheduling import tolerates
 from sim.errors import InputError
+from sim.options.scheduling.profiles import ProfileSpec
 
+_PLAIN = (DEFAULT.filters, DEFAULT.weights, DEFAULT.fit, DEFAULT.balanced)
 DEFAULT_PLUGINS: tuple[type[DefaultPlugin], ...] = (
     NodeUnschedulable,
     NodeName,
@@ -108,28 +111,67 @@ class Profile:
     plugins: the default plugins in the order in which they filter
     volumes: the default plugins that read the volumes of a pod
     added: plugins of library users; they filter after all default ones
+    is_plain: True if the room on nodes is judged and scored as in the default profile
     events: the changes that wake pods, by name of the plugin that refused them
     normalized: default plugins that read one node only, with scores relative to other nodes
     absolute: default plugins that read one node only, with final scores
     """
 
     def __init__(
-        self, cluster: Cluster, added: Sequence[SchedulerPlugin] = (), gates: Collection[str] = ()
+        self,
+        cluster: Cluster,
+        added: Sequence[SchedulerPlugin] = (),
+        gates: Collection[str] = (),
+        spec: ProfileSpec = DEFAULT,
     ) -> None:
-        self.cluster = cluster
-        self.plugins = tuple([plugin(cluster) for plugin in DEFAULT_PLUGINS])
-        self.volumes = tuple([plugin(gates) for plugin in VOLUME_PLUGINS])
+        self.cluster, self.spec = cluster, spec
+        self.is_plain = (spec.filters, spec.weights, spec.fit, spec.balanced) == _PLAIN
+        self.plugins = tuple([plugin(cluster, spec) for plugin in DEFAULT_PLUGINS])
+        self.volumes = tuple([plugin(gates) for plugin in VOLUME_PLUGINS if self.has_filter(plugin.name)])
+        weighed: list[DefaultPlugin | VolumePlugin] = [*self.plugins, *self.volumes]
+        for each in weighed:
+            each.weight = (spec.weights or {}).get(each.name, each.weight)
         self.added = tuple(map(AddedPlugin, check_added(added)))
         every: list[DefaultPlugin | VolumePlugin | SchedulerPlugin] = [*self.plugins, *self.volumes, *added]
         self.events = {plugin.name: plugin.events for plugin in every}
         node = [plugin for plugin in self.plugins if plugin.reads is Reads.NODE]
-        scoring = [plugin for plugin in node if _scores(plugin)]
+        scoring = [plugin for plugin in node if _scores(plugin) and self.has_score(plugin.name)]
         self.normalized = tuple([plugin for plugin in scoring if not plugin.absolute_scores])
         self.absolute = tuple([plugin for plugin in scoring if plugin.absolute_scores])
-        self._node_filters = tuple([plugin.filter for plugin in node if _filters(plugin)])
+        self._node_filters = self._filters_of(node)
         room = [plugin for plugin in self.plugins if plugin.reads is Reads.ROOM]
-        self._room_filters = tuple([plugin.filter for plugin in room if _filters(plugin)])
-        self._room_scores = tuple([(plugin.weight, plugin.score) for plugin in room if _scores(plugin)])
+        self._room_filters = self._filters_of(room)
+        self._room_scores = tuple(
+            [
+                (plugin.weight, plugin.score)
+                for plugin in room
+                if _scores(plugin) and self.has_score(plugin.name)
+            ]
+        )
+        self._admission = self if spec is DEFAULT else Profile(cluster)
+        self.spread_weight, self.affinity_weight = (
+            next(plugin.weight for plugin in self.plugins if plugin.name == kind.name)
+            for kind in (PodTopologySpread, InterPodAffinity)
+        )
+
+    def has_filter(self, name: str) -> bool:
+        """Return True if the plugin of a name filters."""
+        return self.spec.filters is None or name in self.spec.filters
+
+    def has_score(self, name: str) -> bool:
+        """Return True if the plugin of a name scores."""
+        return self.spec.weights is None or name in self.spec.weights
+
+    def named(self, template: Template) -> tuple[str, ...] | None:
+        """Return the only nodes that a pod names; None if it names none, or none is asked for."""
+        return template.node_terms.names if self.has_filter(NodeAffinity.name) else None
+
+    def _filters_of(
+        self, plugins: Sequence[DefaultPlugin]
+    ) -> tuple[Callable[[Template, NodeInfo], Status | None], ...]:
+        return tuple(
+            [plugin.filter for plugin in plugins if _filters(plugin) and self.has_filter(plugin.name)]
+        )
 
     def filter_node(self, template: Template, node: NodeInfo) -> Status | None:
         """Apply the filters that read only the node's own properties."""
@@ -159,7 +201,7 @@ class Profile:
         """
         return (
             matches_node(template, node)
-            and self.filter_room(template, node) is None
+            and self._admission.filter_room(template, node) is None
             and all(t[2] != "NoSchedule" or tolerates(template.tolerations, t) for t in node.taints)
         )
 

@@ -129,7 +129,7 @@ class ClassState(ClassRows):
         total = sum(t.total + shift.get(self.tallies.index(t), 0) for t in self.affinity)
         template, of_namespaces = self.template, self.cluster.namespaces
         return not total and all(
-            t.matches(template.namespace, template.labels, of_namespaces) for t in template.affinity
+            t.matches(template.namespace, template.labels, of_namespaces) for t in template.pod_terms.required
         )
 
     def try_node(
@@ -151,7 +151,7 @@ class ClassState(ClassRows):
             return status
         shift: dict[int, int] = {}
         anti: dict[str, int] = {}
-        template = self.template
+        template, near = self.template, self.profile.has_filter(InterPodAffinity.name)
         for pod, sign in changes:
             # Quirk: a pod that is being deleted does not count on its node, and yet its removal
             # reduces the count.
@@ -159,7 +159,7 @@ class ClassState(ClassRows):
             for index, tally in enumerate(self.tallies):
                 if tally.shares[position] >= 0 and tally.matcher in vector:
                     shift[index] = shift.get(index, 0) + sign
-            for term in pod.template.anti_affinity:
+            for term in pod.template.pod_terms.forbidden if near else ():
                 if term.matches(template.namespace, template.labels, self.cluster.namespaces):
                     anti[term.topology_key] = anti.get(term.topology_key, 0) + sign
         if not (self.wide or anti):
@@ -265,15 +265,15 @@ class ClassState(ClassRows):
             if any(raw):
                 sums = _added(sums, plugin.weight, plugin.final_scores(raw))
         if self.soft:
-            sums = _added(sums, self._spread.weight, self._spread_scores(members))
+            sums = _added(sums, self.profile.spread_weight, self._spread_scores(members))
         if self.preferred or self.existing_score:
-            sums = _added(sums, self._affinity.weight, self._pod_scores(members))
+            sums = _added(sums, self.profile.affinity_weight, self._pod_scores(members))
         return sums
 
     def _spread_scores(self, members: list[Member]) -> list[int]:
         tallies = self.soft_tallies
         counted, kept = None, members
-        if self.template.own_spread:  # nodes that lack a key are ignored
+        if self.needs_keys:  # nodes that lack a key are ignored
             counted = [
                 all(self._at(t, member.signature, NO_SHIFT) is not None for t in tallies)
                 for member in members
@@ -303,7 +303,9 @@ class ClassState(ClassRows):
         raw = []
         for signature, _, _, _ in members:
             score = sum(w * (self._at(t, signature, NO_SHIFT) or 0) for w, t in self.preferred)
-            score += sum(self._existing_at(entry, signature) for entry in self.existing_score)
+            score += sum(
+                factor * self._existing_at(entry, signature) for factor, entry in self.existing_score
+            )
             raw.append(score)
         return self._affinity.normalize(raw)
 

@@ -18,6 +18,8 @@ LOADS_MAX = 4_096
 
 def room_score(profile: Profile, template: Template, node: NodeInfo) -> int:
     """Return the weighted sum of the room plugins' scores; they read CPU and memory only."""
+    if not profile.is_plain:
+        return profile.score_room(template, node)
     have, taken, counted = node.allocatable, node.requested, node.scoring
     load = (have.cpu, have.memory, taken.cpu, taken.memory, counted.cpu, counted.memory)
     known = template.demand.scores
@@ -29,10 +31,16 @@ def room_score(profile: Profile, template: Template, node: NodeInfo) -> int:
     return score
 
 
+def room_key(profile: Profile, template: Template) -> object:
+    """Return the key of results for a demand: profiles without own rules share them."""
+    return template.demand if profile.is_plain else (profile, template.demand)
+
+
 def room_on(profile: Profile, template: Template, node: NodeInfo) -> Status | int:
     """Return why the node has no room for the pod, or its score."""
-    room: Status | int | None = node.rooms.get(template.demand)
+    key = room_key(profile, template)
+    room: Status | int | None = node.rooms.get(key)
     if room is None:
         room = profile.filter_room(template, node) or room_score(profile, template, node)
-        node.rooms[template.demand] = room
+        node.rooms[key] = room
     return room

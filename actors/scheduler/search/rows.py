@@ -19,10 +19,15 @@ from typing import Any
 from actors.scheduler.cluster import ANTI, Entry, NodeInfo
 from actors.scheduler.plugins.added import AddedPlugin
 from actors.scheduler.plugins.base import DefaultPlugin, Status
-from actors.scheduler.plugins.pod_topology_spread import default_constraints
+from actors.scheduler.plugins.inter_pod_affinity import InterPodAffinity
+from actors.scheduler.plugins.pod_topology_spread import (
+    PodTopologySpread,
+    default_constraints,
+    listed_constraints,
+)
 from actors.scheduler.plugins.registry import Profile
 from actors.scheduler.pods import Group, PodInfo, PodTerm, Spread
-from actors.scheduler.search.room import room_on, room_score
+from actors.scheduler.search.room import room_key, room_on, room_score
 from actors.scheduler.search.signature import (
     ALL,
     HARD,
@@ -56,6 +61,7 @@ class ClassRows:
     def __init__(self, profile: Profile, pod: PodInfo) -> None:
         self.profile = profile
         self.cluster = profile.cluster
+        self._room = room_key(profile, pod.template)
         self.pod = pod
         self.template = pod.template
         self.scored: tuple[DefaultPlugin | AddedPlugin, ...] = (*profile.normalized, *profile.added)
@@ -142,7 +148,7 @@ class ClassRows:
         self._least: dict[int, int] = {}
         self._declare()
         everyone = cluster.list_nodes()
-        named = template.node_names
+        named = self.profile.named(template)
         if named is not None and not self.tallies:
             self.nodes = [n for n in map(cluster.nodes.get, named) if n is not None and n.obj is not None]
         else:
@@ -159,7 +165,10 @@ class ClassRows:
         ]
         if self.tallies:
             self._tolerated_before = self._tolerated()
-            count_domains(self.tallies, self.nodes, template, self._tolerated_before)
+            keys = [c.topology_key for c, _, _ in self.hard], [c.topology_key for c in self.soft]
+            if not self.needs_keys:
+                keys[1].clear()
+            count_domains(self.tallies, self.nodes, template, self._tolerated_before, keys)
             for position in range(count):
                 self._tally(position)
         for position in range(count):
@@ -171,20 +180,29 @@ class ClassRows:
         """Decide which tallies the class needs, and where in a signature each finds its node's
         value.
         """
-        template, names = self.template, self.cluster.names
+        template, names, profile = self.template, self.cluster.names, self.profile
+        spreads, near = (profile.has_filter(kind.name) for kind in (PodTopologySpread, InterPodAffinity))
+        scores_near = profile.has_score(InterPodAffinity.name)
         self._matchers: list[Matcher] = []
         self.tallies: list[Tally] = []
         self.soft = self._soft()
         self.hard = [
-            (c, self._spread_tally(c, HARD), holds(c.selector, template.labels)) for c in template.hard
+            (c, self._spread_tally(c, HARD), holds(c.selector, template.labels))
+            for c in (self._hard() if spreads else ())
         ]
         self.soft_tallies = [self._spread_tally(c, SOFT) for c in self.soft]
-        terms = template.affinity
+        terms = template.pod_terms.required if near else ()
         self.affinity = [self._term_tally(t.topology_key, terms) for t in terms]
-        self.anti = [self._term_tally(t.topology_key, (t,)) for t in template.anti_affinity]
-        self.preferred = [(w, self._term_tally(t.topology_key, (t,))) for w, t in template.preferred_pods]
-        self.existing_anti = [e for e in self._entries if e.kind == ANTI]
-        self.existing_score = [e for e in self._entries if e.kind != ANTI]
+        self.anti = [self._term_tally(t.topology_key, (t,)) for t in template.pod_terms.forbidden if near]
+        self.preferred = [
+            (w, self._term_tally(t.topology_key, (t,)))
+            for w, t in template.pod_terms.preferred
+            if scores_near
+        ]
+        self.existing_anti = [e for e in self._entries if e.kind == ANTI and near]
+        factors = (0, 1, profile.spec.required_weight)  # by the kind of the entry
+        scored = [(factors[e.kind], e) for e in self._entries if scores_near]
+        self.existing_score = [(factor, entry) for factor, entry in scored if factor]
         added = self.profile.added
         self.wide = bool(self.hard or self.affinity or self.anti or self.existing_anti or added)
         keys: dict[str, int] = {}
@@ -211,13 +229,28 @@ class ClassRows:
         self._own_counts_only = not self._local_entries and all(tally.own for tally in self._local_tallies)
 
     def _soft(self) -> tuple[Spread, ...]:
-        template = self.template
+        template, profile = self.template, self.profile
+        if not profile.has_score(PodTopologySpread.name):
+            return ()
         if template.own_spread:
             return template.soft
-        named = template.node_names
+        named = self.profile.named(template)
         if named is not None and len(named) < 2:  # a single node needs no score
             return ()
+        if profile.spec.spread is not None:
+            return listed_constraints(self._selector, profile.spec.spread, hard=False)
         return default_constraints(self._selector, self.cluster.names)
+
+    def _hard(self) -> tuple[Spread, ...]:
+        template, listed = self.template, self.profile.spec.spread
+        if template.own_spread or listed is None:
+            return template.hard
+        return listed_constraints(self._selector, listed, hard=True)
+
+    @property
+    def needs_keys(self) -> bool:
+        """True if a node without the keys of all soft constraints counts for none of them."""
+        return self.template.own_spread or self.profile.spec.spread is not None
 
     def _spread_tally(self, constraint: Spread, nodes: int) -> Tally:
         own = nodes == SOFT and constraint.topology_key == self.cluster.names.label_hostname
@@ -305,9 +338,7 @@ class ClassRows:
             static = self._static(position)
         if static.status is not None:
             return static.status
-        room: Status | int = node.rooms.get(self.template.demand) or room_on(
-            self.profile, self.template, node
-        )
+        room: Status | int = node.rooms.get(self._room) or room_on(self.profile, self.template, node)
         if type(room) is not int:
             return room  # type: ignore[return-value]
         base, raw = room + static.base, static.raw

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from actors.scheduler.cluster import NodeInfo
@@ -86,15 +86,19 @@ class Tally:
 
 
 def count_domains(
-    tallies: Sequence[Tally], nodes: Sequence[NodeInfo], template: Template, tolerated: Sequence[bool]
+    tallies: Sequence[Tally],
+    nodes: Sequence[NodeInfo],
+    template: Template,
+    tolerated: Sequence[bool],
+    required: tuple[Collection[str], Collection[str]],
 ) -> None:
     """Decide which nodes count for which tally; the result holds until their labels or taints
     change.
 
     tolerated: for each node, True if the template tolerates its taints
+    required: the labels of a node that counts for hard constraints, and for soft ones
     """
-    hard_keys = frozenset([c.topology_key for c in template.hard])
-    soft_keys = frozenset([c.topology_key for c in template.soft] if template.own_spread else ())
+    hard_keys, soft_keys = map(frozenset, required)
     for node, is_tolerated in zip(nodes, tolerated, strict=True):
         labels = node.labels
         matches = matches_node(template, node)

@@ -24,7 +24,7 @@ import numpy as np
 from actors.storage.memory import MemoryStore
 from sim.api.watch.columnar_renewals import Beater, Carrier, Course, Run, Window
 from sim.api.watch.lease_renewals import Line
-from sim.kernel.dice import GAMMA, mix
+from sim.kernel.draws.dice import GAMMA, mix
 from sim.kernel.kernel import Kernel
 from sim.kernel.order import LATER, ORDER_BITS
 from sim.kernel.pace import NEVER_US
@@ -97,6 +97,7 @@ class Beats:
         self.members = 0
         self._course = Course(np.empty(0, np.int64))
         self._bucket = store.follow(prefix, self._course, self.leave)
+        self._heads: set[str] = set()  # of the keys of members, up to their names
         self._subscription: object = None
         self._epoch = -1
         self._carriers: list[Carrier] = []  # one for each server
@@ -115,6 +116,10 @@ class Beats:
         kernel, epoch = self._kernel, self._kernel.standing.epoch
         if line is None or ahead_us is None or not line.series or kernel.gate.replay:
             return False
+        head = line.key[: line.key.rfind("/") + 1]
+        if head not in self._heads:
+            self._heads.add(head)
+            self._subscription = None  # other subscribers may need them
         if self.members and self._disturbed():
             return False
         state = beater.state()
@@ -195,7 +200,9 @@ class Beats:
 
     def _disturbed(self) -> bool:
         """True if the conditions under which the leases joined no longer hold."""
-        if self._subscription is not self._bucket.subscription and self._store.unheard(self._prefix):
+        if self._subscription is not self._bucket.subscription and self._store.unheard(
+            self._prefix, self._heads
+        ):
             self._subscription = self._bucket.subscription  # subscribers were added or removed
         if (
             self._epoch != self._kernel.standing.epoch

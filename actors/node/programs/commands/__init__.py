@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from actors.node.programs.commands import (
     archives,
     attributes,
+    awk,
     changing,
     conditions,
     dumps,
@@ -32,6 +33,7 @@ from actors.node.programs.waits import Main
 _FAMILIES = (
     archives,
     attributes,
+    awk,
     changing,
     conditions,
     dumps,

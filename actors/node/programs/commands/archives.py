@@ -388,7 +388,7 @@ def _finish(tool: Tool, options: Options, member: Member, path: str) -> None:
     inode = tool.files.lookup(path, tool.process, follow=False)
     is_root = tool.process.identity.uid == 0
     if is_root and "o" not in options:
-        inode.uid, inode.gid = member.uid, member.gid
+        tool.files.chown(path, tool.process, member.uid, member.gid, follow=False)
     inode.mode = member.mode if is_root or "p" in options else member.mode & ~tool.process.umask
     if "m" not in options:
         inode.mtime_us = member.mtime_s * SECOND

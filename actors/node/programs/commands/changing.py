@@ -293,7 +293,7 @@ def _preserve(tool: Tool, inode: Inode, target: str, *, everything: bool) -> Non
             made.mode |= 0o111
         return
     made.mode, made.mtime_us = inode.mode, inode.mtime_us
-    if tool.process.identity.uid == 0:
+    if tool.process.identity.may("CHOWN"):
         made.uid, made.gid = inode.uid, inode.gid
 
 

@@ -75,6 +75,7 @@ class _Lister:
         """Print directories, and with -R those in them."""
         tool, options = self.tool, self.options
         waiting = folders[::-1]
+        listed = {inode for _, inode in folders}  # with -L a link may lead back
         while waiting:
             path, inode = waiting.pop()
             yield PAUSE
@@ -103,7 +104,12 @@ class _Lister:
             yield from self.rows(rows)
             if "R" in options and path.count("/") < DEPTH_MAX:
                 below = [(f"{base}/{name}", found) for name, found in rows if isinstance(found, Directory)]
-                waiting += [one for one in below[::-1] if one[0].rpartition("/")[2] not in (".", "..")]
+                for one in below[::-1]:
+                    if "L" in options and one[1] in listed:
+                        yield from tool.complain(f"{one[0]}: not listing already-listed directory", 2)
+                    elif one[0].rpartition("/")[2] not in (".", ".."):
+                        waiting.append(one)
+                        listed.add(one[1])
 
     def _total(self, rows: list[tuple[str, Inode]]) -> str:
         size = sum(blocks(inode.taken) for _, inode in rows)
@@ -442,6 +448,10 @@ def _counted(value: str, amount: int) -> bool:
     return amount > wanted if value[0] == "+" else amount < wanted if value[0] == "-" else amount == wanted
 
 
+# Path, inode, depth, True after what is below it, and with -L the directories above it.
+_Entry = tuple[str, Inode, int, bool, tuple[Inode, ...]]
+
+
 def find(tool: Tool) -> Main:
     """Find files by name, type, size, time and permissions, and act on them."""
     search = _Find(tool)
@@ -452,9 +462,9 @@ def find(tool: Tool) -> Main:
         except FileError as error:
             yield from tool.complain(f"{path}: {error.text}" if tool.busybox else f"'{path}': {error.text}")
             continue
-        waiting: list[tuple[str, Inode, int, bool]] = [(path, inode, 0, False)]
+        waiting: list[_Entry] = [(path, inode, 0, False, ())]
         while waiting:
-            path, inode, depth, entered = waiting.pop()
+            path, inode, depth, entered, above = waiting.pop()
             yield PAUSE
             search.pruned = False
             if entered or not search.depth_first or inode.kind != "d":
@@ -464,23 +474,24 @@ def find(tool: Tool) -> Main:
             if entered or not isinstance(inode, Directory) or search.pruned:
                 continue
             if search.depth_first:
-                waiting.append((path, inode, depth, True))
+                waiting.append((path, inode, depth, True, above))
             if depth >= search.most:
                 continue
-            waiting += yield from _below(tool, search, path, inode, depth, top.mount.path)
+            waiting += yield from _below(tool, search, (path, inode, depth, False, above), top.mount.path)
     return (yield from search.finish())
 
 
-def _below(
-    tool: Tool, search: _Find, path: str, inode: Directory, depth: int, mount: str
-) -> Generator[Wait, None, list[tuple[str, Inode, int, bool]]]:
+def _below(tool: Tool, search: _Find, entry: _Entry, mount: str) -> Generator[Wait, None, list[_Entry]]:
     """What is in a directory, last first."""
+    path, inode, depth, _, above = entry
+    assert isinstance(inode, Directory)
     if not inode.allows(tool.process.identity, 4):
         yield from tool.complain(
             f"{path}: Permission denied" if tool.busybox else f"'{path}': Permission denied"
         )
         return []
-    found: list[tuple[str, Inode, int, bool]] = []
+    found: list[_Entry] = []
+    chain = (*above, inode) if search.follow else ()
     for name in inode.names(tool.process):
         full = f"{path.rstrip('/')}/{name}" if path != "/" else f"/{name}"
         try:
@@ -489,8 +500,14 @@ def _below(
             place = tool.files.walk(full, tool.process, follow=False)
         if place.inode is None:
             place = tool.files.walk(full, tool.process, follow=False)
-        if place.inode is not None and not (search.same_mount and place.mount.path != mount):
-            found.append((full, place.inode, depth + 1, False))
+        if place.inode is None or (search.same_mount and place.mount.path != mount):
+            continue
+        if place.inode in chain:
+            yield from tool.complain(
+                f"File system loop detected; '{full}' is part of the same file system loop as '{path}'."
+            )
+        else:
+            found.append((full, place.inode, depth + 1, False, chain))
     return found[::-1]
 
 

@@ -84,12 +84,14 @@ def ident(inode: Inode, human: bool) -> str:
 class People:
     """The users and groups of the container."""
 
-    __slots__ = ("groups", "homes", "primary", "users")
+    __slots__ = ("groups", "homes", "members", "primary", "shells", "users")
 
     def __init__(self, tool: Tool) -> None:
         self.users: dict[str, int] = {}
         self.primary: dict[str, int] = {}
         self.homes: dict[str, str] = {}
+        self.shells: dict[str, str] = {}
+        self.members: dict[str, list[int]] = {}  # name of a user -> groups
         self.groups: dict[str, int] = {}
         for path, held in (("/etc/passwd", self.users), ("/etc/group", self.groups)):
             try:
@@ -100,6 +102,10 @@ class People:
                 parts = row.split(":")
                 if len(parts) > 2 and parts[2].isdigit():
                     held.setdefault(parts[0], int(parts[2][:10]))
+                    for member in parts[3].split(",") if held is self.groups and len(parts) > 3 else ():
+                        self.members.setdefault(member, []).append(int(parts[2][:10]))
+                    if held is self.users and len(parts) > 6:
+                        self.shells.setdefault(parts[0], parts[6])
                     if held is self.users and len(parts) > 5:
                         self.homes.setdefault(parts[0], parts[5])
                         self.primary.setdefault(parts[0], int(parts[3][:10]) if parts[3].isdigit() else 0)

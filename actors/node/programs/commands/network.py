@@ -15,12 +15,13 @@ from urllib.parse import urljoin, urlsplit
 
 from actors.node.programs.commands.tool import CHUNK, Failed, Options, Tool, Usage
 from actors.node.programs.ends import BrokenPipe, receive, send
+from actors.node.programs.files.special import sysctls
 from actors.node.programs.network.dns import NOERROR, TTL_S
 from actors.node.programs.network.http import HttpError, Request, Response, exchange, header
 from actors.node.programs.network.resolver import TIMEOUT, Resolved, is_address, lookup, search
 from actors.node.programs.network.sockets import Address, Connection, SocketError
-from actors.node.programs.network.tasks import dial, drop, hold, network_of
-from actors.node.programs.process import Signal
+from actors.node.programs.network.tasks import bind_at, dial, drop, hold, listen_at, network_of
+from actors.node.programs.process import Process, Signal
 from actors.node.programs.waits import PAUSE, Main, Wait
 from sim.units import SECOND
 
@@ -395,7 +396,7 @@ def nc(tool: Tool) -> Main:
         return (yield from _datagrams(tool, options))
     if "l" in options:
         port = options.last("p") or (options.rest[-1] if options.rest else "0")
-        listener = hold(process, network_of(process).listen(int(port)))
+        listener = listen_at(process, int(port))
         while (connection := listener.accept()) is None:
             yield Wait((listener.readable,))
         hold(process, connection)
@@ -426,7 +427,7 @@ def _datagrams(tool: Tool, options: Options) -> Main:
     wait_us = round(float(options.last("w")) * SECOND) if "w" in options else None
     if "l" in options:
         port = options.last("p") or (options.rest[-1] if options.rest else "0")
-        socket = hold(process, network_of(process).bind(int(port)))
+        socket = bind_at(process, int(port))
         while (came := socket.receive_from()) is None:
             yield Wait((socket.readable,))
         socket.peer = came[0]
@@ -471,6 +472,12 @@ def ping(tool: Tool) -> Main:
     if not options.rest:
         raise Usage("usage error: Destination address required", 2)
     process, name = tool.process, options.rest[0]
+    if not (process.identity.may("NET_RAW") or _has_echo_sockets(process)):
+        raise (
+            Failed("permission denied (are you root?)")
+            if tool.busybox
+            else Failed("socktype: SOCK_RAW: Operation not permitted", 2)
+        )
     found = yield from lookup(process, name, ("A",))
     if not found.hosts:
         raise (
@@ -522,6 +529,15 @@ def ping(tool: Tool) -> Main:
         )
         yield from tool.write(rest)
     return 0 if took else 1
+
+
+def _has_echo_sockets(process: Process) -> bool:
+    """True if the user may open sockets for echo requests alone (icmp(7))."""
+    bounds = sysctls(process).get("net.ipv4.ping_group_range", "1 0").split()
+    groups = (process.identity.gid, *process.identity.groups)
+    if len(bounds) != 2 or not all(one.isdigit() for one in bounds):
+        return False
+    return any(int(bounds[0][:10]) <= gid <= int(bounds[1][:10]) for gid in groups)
 
 
 def _pause_us(tool: Tool, length_us: int) -> Generator[Wait, None, None]:

@@ -259,12 +259,17 @@ def _renewed(tool: Tool, path: str, end: Handle) -> Handle:
     return other
 
 
+OPEN_MAX = 1_024  # files that a process opens at once
+
+
 def tee(tool: Tool) -> Main:
     """Hand the input on, and write it to files: -a appends."""
     options = tool.options("ai", {"append": "a", "ignore-interrupts": "i"})
-    ends = []
+    ends: list[tuple[str, End]] = []
     for path in options.rest:
         try:
+            if len(ends) >= OPEN_MAX:
+                raise FileError("EMFILE", path)
             ends.append((path, tool.files.open(path, tool.process, APPENDING if "a" in options else WRITING)))
         except FileError as error:
             yield from tool.complain(f"{path}: {error.text}")

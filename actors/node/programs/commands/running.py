@@ -6,11 +6,13 @@ Mirrors  POSIX.1-2017 XCU sleep, xargs, nohup; timeout(1) of coreutils and busyb
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 
+from actors.node.programs.commands.names import People
 from actors.node.programs.commands.system import signal_number
 from actors.node.programs.commands.texts import become
 from actors.node.programs.commands.tool import Failed, Options, Tool, Usage, to_bytes, to_text
-from actors.node.programs.lookup import NOT_FOUND, NotRunnable, find
+from actors.node.programs.lookup import NOT_FOUND, PATH, NotRunnable, find
 from actors.node.programs.process import KILLED, Process, Signal
 from actors.node.programs.waits import PAUSE, Main, Wait
 from sim.patterns import pattern
@@ -275,8 +277,55 @@ def watch(tool: Tool) -> Main:
             yield Wait(until_us=until_us)
 
 
+def su(tool: Tool) -> Main:
+    """Run a shell, or with -c a command, as another user: -s SHELL, - with a new environment."""
+    args = [word for word in tool.args if word not in ("-", "--login")]
+    login, tool.args = len(args) < len(tool.args), tuple(args)
+    options = tool.options(
+        "c:s:lmp", {"command": "c", "shell": "s", "login": "l", "preserve-environment": "p"}
+    )
+    process, name = tool.process, options.rest[0] if options.rest else "root"
+    if process.identity.uid:
+        raise Failed("must be suid to work properly" if tool.busybox else "Authentication failure")
+    people = People(tool)
+    if name not in people.users:
+        user = f"user {name} does not exist" if not tool.busybox else f"unknown user {name}"
+        raise Failed(user)
+    _change_user(tool, people, name, "can't set groups" if tool.busybox else "cannot set groups")
+    if login or "l" in options:
+        process.env.clear()
+        process.env.update({"PATH": PATH, "USER": name, "LOGNAME": name})
+        process.cwd = people.homes.get(name) or "/"
+    if "m" not in options and "p" not in options:
+        process.env["HOME"] = people.homes.get(name) or "/"
+    shell = options.last("s") or people.shells.get(name) or "/bin/sh"
+    given = ("-c", options.last("c")) if "c" in options else ()
+    return (yield from become(tool, (shell, *given, *options.rest[1:])))
+
+
+def gosu(tool: Tool) -> Main:
+    """Go on as another user: gosu USER[:GROUP] COMMAND, as su-exec does."""
+    if len(tool.args) < 2:
+        raise Usage("user-spec and command are needed")
+    _change_user(tool, People(tool), tool.args[0], f"failed switching to {tool.args[0]!r}")
+    return (yield from become(tool, tool.args[1:]))
+
+
+def _change_user(tool: Tool, people: People, spec: str, problem: str) -> None:
+    """Give the process another user, its group and the groups that it is in.  Raises Failed."""
+    process, who = tool.process, tool.process.identity
+    uid, gid = people.owner(spec if ":" in spec else f"{spec}:", tool.busybox)
+    name = spec.partition(":")[0]
+    groups = () if ":" in spec else tuple(people.members.get(name, ()))
+    if not (who.may("SETGID") and who.may("SETUID")):
+        raise Failed(f"{problem}: Operation not permitted")
+    process.identity = replace(who, uid=who.uid if uid < 0 else uid, gid=max(gid, 0), groups=groups)
+    process.env["HOME"] = people.homes.get(name) or "/"
+
+
 COMMANDS = {
     "busybox": busybox,
     "ionice": nice, "nice": nice, "nohup": nohup, "setsid": nice, "sleep": sleep, "stdbuf": nice, "time": time,
+    "gosu": gosu, "su": su, "su-exec": gosu,
     "timeout": timeout, "usleep": usleep, "watch": watch, "which": which, "xargs": xargs,
 }  # fmt: skip

@@ -290,6 +290,9 @@ def uptime(tool: Tool) -> Main:
     return 0
 
 
+TITLES = {"args": "COMMAND", "comm": "COMMAND", "tty": "TT"}
+
+
 def ps(tool: Tool) -> Main:
     """List processes: -o columns, -e -f -A a x u are taken."""
     tool.args = tuple(
@@ -298,12 +301,10 @@ def ps(tool: Tool) -> Main:
     options = tool.options("eAfaxuwTlo:p:C:", {"pid": "p", "format": "o", "no-headers": "w"})
     people, rows = People(tool), []
     columns = options.last("o")
-    for one in tool.process.table.processes:
-        if one.container is not tool.process.container:
-            continue
+    for one in tool.process.table.seen_by(tool.process):
         words = " ".join(one.words)
         known = {
-            "pid": str(one.pid), "ppid": str(one.parent.pid if one.parent else 0), "user": people.user(one.identity.uid),
+            "pid": str(one.pid), "ppid": str(one.parent_pid), "user": people.user(one.identity.uid),
             "uid": str(one.identity.uid), "args": words, "cmd": words, "command": words,
             "comm": one.words[0].rpartition("/")[2][:15], "time": "0:00", "stat": "S", "tty": "?", "rss": "1024",
         }  # fmt: skip
@@ -318,7 +319,9 @@ def ps(tool: Tool) -> Main:
                 else f'error: unknown user-defined format specifier "{unknown[0]}"'
             )
         if not columns.endswith("="):
-            yield from tool.write(" ".join(f"{name.upper():<8}" for name in names).rstrip() + "\n")
+            yield from tool.write(
+                " ".join(f"{TITLES.get(name, name.upper()):<8}" for name in names).rstrip() + "\n"
+            )
         for row in rows:
             yield from tool.write(" ".join(f"{row[name]:<8}" for name in names).rstrip() + "\n")
     elif tool.busybox:
@@ -363,7 +366,7 @@ def kill(tool: Tool) -> Main:
             what = f"can't kill pid {word}" if tool.busybox else f"({word})"
             yield from tool.complain(f"{what}: No such process")
         for one in found:
-            if tool.process.identity.uid not in (0, one.identity.uid):
+            if not tool.process.identity.may_signal(one.identity):
                 yield from tool.complain(f"can't kill pid {word}: Operation not permitted")
             else:
                 tool.process.table.signal(one, number)
@@ -372,7 +375,7 @@ def kill(tool: Tool) -> Main:
 
 def processes(tool: Tool, pid: int) -> list[Process]:
     """The process with a number; all but the first one and this one for -1."""
-    held = [one for one in tool.process.table.processes if one.container is tool.process.container]
+    held = tool.process.table.seen_by(tool.process)
     if pid == -1:
         return [one for one in held if one.pid != 1 and one is not tool.process]
     return [one for one in held if one.pid == abs(pid)]
@@ -399,10 +402,13 @@ def killall(tool: Tool) -> Main:
     if not args:
         raise Usage("no process name specified")
     found = False
-    for one in tool.process.table.processes:
+    for one in tool.process.table.seen_by(tool.process):
         name = one.words[0].rpartition("/")[2]
         same = name == args[0] if exact or tool.name == "killall" else args[0] in " ".join(one.words)
-        if one.container is tool.process.container and one is not tool.process and same:
+        if one is not tool.process and same:
+            if not tool.process.identity.may_signal(one.identity):
+                yield from tool.complain(f"can't kill pid {one.pid}: Operation not permitted")
+                continue
             found = True
             tool.process.table.signal(one, number)
     if not found and tool.name == "killall":
@@ -417,9 +423,8 @@ def pidof(tool: Tool) -> Main:
     names = [word for word in tool.args if word[:1] != "-"]
     pids = [
         str(one.pid)
-        for one in tool.process.table.processes
-        if one.container is tool.process.container
-        and one is not tool.process
+        for one in tool.process.table.seen_by(tool.process)
+        if one is not tool.process
         and any(
             name == one.words[0].rpartition("/")[2] or (tool.name == "pgrep" and name in " ".join(one.words))
             for name in names

@@ -17,6 +17,7 @@ from actors.node.programs.files.errors import TEXTS, FileError
 from actors.node.programs.files.handles import Open
 from actors.node.programs.files.tree import Tree
 from actors.node.programs.lookup import NOT_EXECUTABLE, NotRunnable, program
+from actors.node.programs.network.sockets import SocketError
 from actors.node.programs.process import NoProcess, Process
 from actors.node.programs.waits import PAUSE, Main, Wait
 
@@ -224,6 +225,10 @@ class Tool:
         self._opened.append(end)
         return end
 
+    def keep(self, end: End) -> None:
+        """Close an end that was made, at the end of the command at the latest."""
+        self._opened.append(end)
+
     def close(self, end: End) -> None:
         """Close what `opened` has opened."""
         self._opened.remove(end)
@@ -368,6 +373,12 @@ def command(run: Callable[[Tool], Main]) -> Callable[[Process], Main]:
             return failure.code
         except FileError as error:
             yield from tool.complain(f"{error.path}: {error.text}" if error.path else error.text)
+            return 1
+        except SocketError as error:
+            yield from tool.complain(error.text)
+            return 1
+        except (ValueError, OverflowError):  # of a word that should be a number
+            yield from tool.complain("invalid number")
             return 1
         finally:
             tool.close_all()

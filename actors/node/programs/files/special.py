@@ -10,7 +10,7 @@ Differs  random bytes follow from a name, so that two runs of a simulation have 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from actors.node.programs.ends import End, Null
@@ -24,14 +24,15 @@ from actors.node.programs.files.inodes import (
     Inode,
     Symlink,
 )
-from actors.node.programs.files.tree import Mount, Volume
-from actors.node.programs.process import Process
+from actors.node.programs.files.tree import Mount, Portal, Volume
+from actors.node.programs.process import CAPABILITIES, Process
 from actors.node.resources.topology import cpu_text
 from sim.options.machines import SWAPS_HEAD, swap_row
 from sim.units import SECOND
 
 CHUNK = 65536  # bytes of one read of random ones
 ZEROS = 1 << 20  # bytes of one read of zeros
+OWN_DEVICES = 240  # the first major number for local use, Documentation/admin-guide/devices.txt
 SHM_BYTES = 64 << 20  # containerd: the size of /dev/shm
 # What sysctls hold if the pod does not set them: those of a Linux node.
 SYSCTLS = {
@@ -50,8 +51,8 @@ SYSCTLS = {
     "net.core.somaxconn": "4096",
     "net.ipv4.ip_forward": "1",
     "net.ipv4.ip_local_port_range": "32768\t60999",
-    "net.ipv4.ip_unprivileged_port_start": "0",
-    "net.ipv4.ping_group_range": "0\t2147483647",
+    "net.ipv4.ip_unprivileged_port_start": "1024",
+    "net.ipv4.ping_group_range": "1\t0",
     "net.ipv4.tcp_keepalive_time": "7200",
     "net.ipv4.tcp_syncookies": "1",
     "vm.max_map_count": "262144",
@@ -240,35 +241,26 @@ _TEXTS: Mapping[str, Callable[[Any], str]] = {
 
 
 def _processes(by: Any) -> dict[str, Process]:
-    """The processes that a process sees: those of its container."""
+    """The processes that a process sees: those of its namespace."""
     table = getattr(by, "table", None)
     if table is None:
         return {}
-    return {str(one.pid): one for one in table.processes if one.container is by.container}
+    return {str(one.pid): one for one in table.seen_by(by)}
 
 
 def _status(one: Process) -> str:
     who, groups = one.identity, " ".join(map(str, one.identity.groups))
+    held = 0 if who.uid else capability_bits(who.capabilities)
     return (
         f"Name:\t{one.words[0].rpartition('/')[2][:15]}\nUmask:\t{one.umask:04o}\nState:\tS (sleeping)\nTgid:\t{one.pid}\n"
-        f"Pid:\t{one.pid}\nPPid:\t{one.parent.pid if one.parent else 0}\n"
+        f"Pid:\t{one.pid}\nPPid:\t{one.parent_pid}\n"
         f"Uid:\t{who.uid}\t{who.uid}\t{who.uid}\t{who.uid}\nGid:\t{who.gid}\t{who.gid}\t{who.gid}\t{who.gid}\n"
-        f"Groups:\t{groups} \nThreads:\t1\nCapEff:\t{capability_bits(who.capabilities):016x}\nNoNewPrivs:\t0\n"
+        f"Groups:\t{groups} \nThreads:\t1\nCapInh:\t{0:016x}\nCapPrm:\t{held:016x}\nCapEff:\t{held:016x}\n"
+        f"CapBnd:\t{capability_bits(who.capabilities):016x}\nCapAmb:\t{0:016x}\nNoNewPrivs:\t{int(who.confined)}\n"
         f"Seccomp:\t{2 if one.container.seccomp else 0}\nCpus_allowed:\t{one.container.cpus:x}\n"
         f"Cpus_allowed_list:\t{cpu_text(one.container.cpus)}\n"
         f"Mems_allowed_list:\t{cpu_text(one.container.memory_nodes)}\n"
     )
-
-
-# Linux include/uapi/linux/capability.h, in the order of their bits.
-CAPABILITIES = (
-    "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
-    "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER",
-    "SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE",
-    "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD", "LEASE", "AUDIT_WRITE", "AUDIT_CONTROL", "SETFCAP",
-    "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF",
-    "CHECKPOINT_RESTORE",
-)  # fmt: skip
 
 
 def capability_bits(names: frozenset[str]) -> int:
@@ -284,7 +276,7 @@ def _constant(data: bytes) -> Callable[[Any], bytes]:
     return lambda by: data
 
 
-def _process_folder(filesystem: Filesystem, one: Process) -> Directory:
+def _process_folder(filesystem: Filesystem, one: Process, by: Any) -> Directory:
     folder = Directory(filesystem, 0o555, 0, one.identity.uid, one.identity.gid)
     words = "\0".join(one.words) + "\0"
     texts = {
@@ -295,8 +287,8 @@ def _process_folder(filesystem: Filesystem, one: Process) -> Directory:
         "limits": "Limit                     Soft Limit           Hard Limit           Units     \n"
         "Max open files            1048576              1048576              files     \n",
         "mounts": "",
-        "oom_score_adj": "0\n",
-        "stat": f"{one.pid} ({one.words[0].rpartition('/')[2][:15]}) S {one.parent.pid if one.parent else 0} 1 1 0\n",
+        "oom_score_adj": f"{one.container.oom_score_adj}\n",
+        "stat": f"{one.pid} ({one.words[0].rpartition('/')[2][:15]}) S {one.parent_pid} 1 1 0\n",
         "status": _status(one),
     }
     for name, text in texts.items():
@@ -305,7 +297,10 @@ def _process_folder(filesystem: Filesystem, one: Process) -> Directory:
         folder.entries[name] = Generated(filesystem, make, 0o400 if name == "environ" else 0o444)
         folder.entries[name].uid = one.identity.uid
     folder.entries["cwd"] = Symlink(filesystem, one.cwd)
-    folder.entries["root"] = Symlink(filesystem, "/")
+    elsewhere = one.container is not by.container and one.container.files is not None
+    folder.entries["root"] = (
+        Portal(filesystem, one.container.files, one) if elsewhere else Symlink(filesystem, "/")
+    )
     folder.entries["exe"] = Symlink(
         filesystem, one.words[0] if one.words[0][:1] == "/" else f"/bin/{one.words[0]}"
     )
@@ -323,7 +318,7 @@ def _proc() -> Directory:
         if name in ("self", "thread-self"):
             return Symlink(filesystem, str(getattr(by, "pid", 1)))
         one = _processes(by).get(name)
-        return None if one is None else _process_folder(filesystem, one)
+        return None if one is None else _process_folder(filesystem, one, by)
 
     root = _Live(filesystem, entry, lambda by: [*_processes(by), "self"])
     for name, make in _TEXTS.items():
@@ -332,7 +327,7 @@ def _proc() -> Directory:
     return root
 
 
-def _dev(random: RandomBytes, wall_us: int) -> Directory:
+def _dev(random: RandomBytes, wall_us: int, own: Iterable[str]) -> Directory:
     filesystem = Filesystem("tmpfs", source="tmpfs", bytes_max=64 << 20, device=0x16)
     root = Directory(filesystem, 0o755, wall_us)
 
@@ -351,6 +346,8 @@ def _dev(random: RandomBytes, wall_us: int) -> Directory:
         "urandom": (lambda by: Random(random), (1, 9)),
         "tty": (terminal, (5, 0)),
     }
+    for number, each in enumerate(own):
+        devices[each] = lambda by: Zero(), (OWN_DEVICES, number)
     for name, (lead, numbers) in devices.items():
         root.add(name, Device(filesystem, lead, numbers), wall_us)
     links = {
@@ -371,7 +368,7 @@ def _cgroup() -> Directory:
     root = Directory(filesystem, 0o555)
 
     def cpu(by: Any) -> str:
-        return f"{by.container.cpu_quota_us or 'max'} {by.container.cpu_period_us}\n"
+        return f"{by.container.limits.cpu_quota_us or 'max'} {by.container.limits.cpu_period_us}\n"
 
     def cpus(by: Any) -> str:
         return f"{cpu_text(by.container.cpus)}\n"
@@ -385,9 +382,9 @@ def _cgroup() -> Directory:
         "cpuset.cpus": lambda by: cpus(by) if by.container.usable is not None else "\n",
         "cpuset.cpus.effective": cpus,
         "cpuset.mems.effective": memory_nodes,
-        "memory.max": lambda by: f"{by.container.memory_limit_bytes or 'max'}\n",
+        "memory.max": lambda by: f"{by.container.limits.memory_bytes or 'max'}\n",
         "memory.swap.max": lambda by: (
-            "max\n" if (most := by.container.swap_limit_bytes) is None else f"{most}\n"
+            "max\n" if (most := by.container.limits.swap_bytes) is None else f"{most}\n"
         ),
         "pids.max": lambda by: "max\n",
     }
@@ -396,15 +393,16 @@ def _cgroup() -> Directory:
     return root
 
 
-def system_mounts(name: str, wall_us: int) -> list[Mount]:
+def system_mounts(name: str, wall_us: int, devices: Iterable[str] = ()) -> list[Mount]:
     """The mounts of /proc, /dev and /sys/fs/cgroup that every container has.
 
     name: of the random bytes, other than that of every other container
+    devices: names below /dev of what plug-ins have allocated
     """
     shm = Volume(Filesystem("tmpfs", source="shm", bytes_max=SHM_BYTES, device=0x18), 0o1777, wall_us)
     return [
         Mount("/proc", _proc(), read_only=True),
-        Mount("/dev", _dev(RandomBytes(name), wall_us)),
+        Mount("/dev", _dev(RandomBytes(name), wall_us, devices)),
         Mount("/dev/shm", shm.root),
         Mount("/sys/fs/cgroup", _cgroup(), read_only=True),
     ]

@@ -33,6 +33,7 @@ from actors.node.programs.files.inodes import (
     Program,
     Symlink,
 )
+from actors.node.programs.process import Process
 from sim.dataclass import dataclass
 
 PATH_MAX = 4096  # bytes with the NUL at the end, include/uapi/linux/limits.h
@@ -87,6 +88,20 @@ class Mount:
     path: str
     inode: Inode
     read_only: bool = False
+
+
+class Portal(Symlink):
+    """A link that leads to the root of another container, as /proc/PID/root.
+
+    tree: the files of that container; owner: the process in it, which only root and its user pass
+    """
+
+    __slots__ = ("owner", "tree")
+
+    def __init__(self, filesystem: Filesystem, tree: Tree, owner: Process) -> None:
+        super().__init__(filesystem, "/")
+        self.tree = tree
+        self.owner = owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +189,8 @@ class Tree:
         top: Any = self.root.inode
         root = Place(top, "/", top, self.root, "/")
         passed, links = [root], 0
+        # How many places were passed before a portal, the mounts behind it, the path up to there.
+        behind: list[tuple[int, Mapping[str, Mount], str]] = []
         while todo:
             name = todo.pop()
             here = passed[-1].inode
@@ -185,6 +202,8 @@ class Tree:
             if not here.allows(by.identity, 1):
                 raise FileError("EACCES")
             if name == "..":
+                if behind and len(passed) == behind[-1][0] + 1:
+                    continue  # the root of a container is its own parent
                 if len(passed) > 1:
                     passed.pop()
                 continue
@@ -193,17 +212,24 @@ class Tree:
             above = passed[-1]
             inode, mount = here.entry(name, by), above.mount
             full = f"{above.path.rstrip('/')}/{name}"
-            if full in self.mounts:
-                mount = self.mounts[full]
+            mounts, own = (behind[-1][1], full[len(behind[-1][2]) :]) if behind else (self.mounts, full)
+            if own in mounts:
+                mount = mounts[own]
                 inode = mount.inode
             if isinstance(inode, Symlink) and (todo or follow):
                 links += 1
                 if links > LINKS_MAX:
                     raise FileError("ELOOP")
+                if isinstance(inode, Portal):
+                    if not by.identity.may_trace(inode.owner.identity):
+                        raise FileError("EACCES")
+                    behind.append((len(passed), inode.tree.mounts, full))
+                    passed.append(Place(here, name, inode.tree.root.inode, inode.tree.root, full))
+                    continue
                 if not inode.target:
                     raise FileError("ENOENT")
                 if inode.target[0] == "/":
-                    passed = [root]
+                    passed, behind = [root], []
                 todo += _parts(inode.target)
             else:
                 if inode is None and [one for one in todo if one != "."]:
@@ -438,7 +464,9 @@ class Tree:
         if not parent.allows(by.identity, 3):
             raise FileError("EACCES", path)
         if type(parent) is not Directory or (
-            parent.mode & STICKY and by.identity.uid not in (0, inode.uid, parent.uid)
+            parent.mode & STICKY
+            and by.identity.uid not in (inode.uid, parent.uid)
+            and not by.identity.may("FOWNER")
         ):
             raise FileError("EPERM", path)
         return place
@@ -447,16 +475,18 @@ class Tree:
 
     def chmod(self, path: str, by: FileCaller, mode: int) -> None:
         """Change permissions.  Raises FileError."""
-        inode = self._owned(path, by)
-        if by.identity.uid and by.identity.gid != inode.gid and inode.gid not in by.identity.groups:
+        inode, who = self._writable_inode(path, by), by.identity
+        if who.uid != inode.uid and not who.may("FOWNER"):
+            raise FileError("EPERM", path)
+        if inode.gid not in (who.gid, *who.groups) and not who.may("FSETID"):
             mode &= ~SETGID
         inode.mode = mode & 0o7777
 
     def chown(self, path: str, by: FileCaller, uid: int, gid: int, *, follow: bool = True) -> None:
         """Change owner and group; -1 keeps one of them.  Raises FileError."""
-        inode = self._owned(path, by, follow=follow)
-        mine = gid in (-1, inode.gid, by.identity.gid) or gid in by.identity.groups
-        if by.identity.uid and (uid not in (-1, inode.uid) or not mine):
+        inode, who = self._writable_inode(path, by, follow=follow), by.identity
+        mine = who.uid == inode.uid and uid in (-1, inode.uid)
+        if not (mine and gid in (-1, inode.gid, who.gid, *who.groups)) and not who.may("CHOWN"):
             raise FileError("EPERM", path)
         inode.uid = inode.uid if uid < 0 else uid
         inode.gid = inode.gid if gid < 0 else gid
@@ -465,27 +495,18 @@ class Tree:
 
     def utime(self, path: str, by: FileCaller, mtime_us: int) -> None:
         """Change the time of the last change.  Raises FileError."""
-        place = self._writable(path, by)
-        inode = place.inode
-        assert inode is not None
-        if by.identity.uid not in (0, inode.uid) and not inode.allows(by.identity, 2):
+        inode, who = self._writable_inode(path, by), by.identity
+        if who.uid != inode.uid and not who.may("FOWNER") and not inode.allows(who, 2):
             raise FileError("EACCES", path)
         inode.mtime_us = mtime_us
 
-    def _owned(self, path: str, by: FileCaller, *, follow: bool = True) -> Inode:
-        inode = self._writable(path, by, follow=follow).inode
-        assert inode is not None
-        if by.identity.uid not in (0, inode.uid):
-            raise FileError("EPERM", path)
-        return inode
-
-    def _writable(self, path: str, by: FileCaller, *, follow: bool = True) -> Place:
+    def _writable_inode(self, path: str, by: FileCaller, *, follow: bool = True) -> Inode:
         place = self.walk(path, by, follow=follow)
         if place.inode is None:
             raise FileError("ENOENT", path)
         if place.mount.read_only:
             raise FileError("EROFS", path)
-        return place
+        return place.inode
 
 
 def _parts(path: str) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from actors.node.programs.images import agnhost, agnhost_apps, hooks, postgres, redis, web
+from actors.node.programs.images import agnhost, agnhost_apps, agnhost_net, hooks, postgres, redis, web
 from actors.node.programs.process import Process
 from actors.node.programs.waits import Main
 
@@ -19,7 +19,7 @@ ASLEEP: Mapping[str, int] = {
 PROGRAMS: Mapping[str, Callable[[Process], Main]] = {
     "nginx": web.nginx,
     "httpd-foreground": web.httpd,
-    "agnhost": partial(agnhost.agnhost, more=agnhost_apps.APPS),
+    "agnhost": partial(agnhost.agnhost, more={**agnhost_apps.APPS, **agnhost_net.TESTS}),
     "ctl": hooks.startup_api_check,
     "kube-webhook-certgen": hooks.certgen,
     "pg_isready": postgres.pg_isready,

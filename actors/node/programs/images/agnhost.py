@@ -24,7 +24,7 @@ from actors.node.programs.network.grpc import NOT_SERVING, SERVING, UNKNOWN, ans
 from actors.node.programs.network.http import HttpError, Request, Response, exchange, header, serve
 from actors.node.programs.network.resolver import lookup, read_file, settings
 from actors.node.programs.network.sockets import Address, Connection, SocketError
-from actors.node.programs.network.tasks import Tasks, dial, drop, hold, network_of
+from actors.node.programs.network.tasks import Tasks, bind_at, dial, drop, hold, network_of
 from actors.node.programs.process import NoProcess, Process
 from actors.node.programs.waits import Main, Wait
 from sim.ident import NAMES
@@ -217,7 +217,7 @@ def _shell(process: Process, command: str) -> Generator[Wait, None, tuple[int, s
 
 
 def _udp(process: Process, port: int) -> Steps:
-    socket = hold(process, network_of(process).bind(port))
+    socket = bind_at(process, port)
     while True:
         while (found := socket.receive_from()) is None:
             yield Wait((socket.readable,))

@@ -92,8 +92,9 @@ def _serve(process: Process, root: str, name: str, port: int = 80) -> Main:
     tasks = Tasks(process)
     try:
         tasks.listen(port, connected)
-    except SocketError:
-        text = f"[emerg] bind() to 0.0.0.0:{port} failed (98: Address already in use)\n"
+    except SocketError as error:
+        number = 13 if error.code == "EACCES" else 98
+        text = f"[emerg] bind() to 0.0.0.0:{port} failed ({number}: {error.text})\n"
         yield from send(process.ends[2], f"{name.partition('/')[0]}: {text}".encode())
         return 1
     return (yield from tasks.run())

@@ -10,9 +10,11 @@ Holds: nothing is read of the cluster before a program connects, sends or asks f
 Mirrors  tcp(7), Linux net/ipv4/tcp_timer.c: a SYN without an answer is sent again after 1, 2, 4 …
          seconds, six times, and the connection fails after 127 s; net/ipv4/arp.c: an address of a
          node's range that no pod has is unreachable after 3 s; kube-proxy's session affinity lasts
-         for the timeout after the last connection.
-Differs  all nodes have the rules of a change of a Service at once, without kube-proxy's delay; an
-         address outside of the cluster never answers; a link has no bandwidth.
+         for the timeout after the last connection. What a NetworkPolicy drops gets no answer;
+         an established connection is not asked about again.
+Differs  in a cluster without proxies all nodes have the rules of a changed Service at once; with
+         them a Service that a node has no rules for refuses connections; an address outside of the
+         cluster never answers; a link has no bandwidth.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from actors.node.programs.network.dns import Zone
 from actors.node.programs.network.forwarded import Ask, ForwardedEnd
+from actors.node.programs.network.pairs import joined
+from actors.node.programs.network.policies import EGRESS, INGRESS
 from actors.node.programs.network.services import Endpoint, Route, route
 from actors.node.programs.network.sockets import (
     Address,
@@ -31,13 +35,12 @@ from actors.node.programs.network.sockets import (
     Connection,
     Datagrams,
     Listener,
-    Message,
     SocketError,
     StandIn,
 )
+from actors.node.programs.traffic import Traffic
 from sim.api.types import Obj
 from sim.ident import Names
-from sim.kernel.connection import Connection as Line
 from sim.units import SECOND
 
 if TYPE_CHECKING:
@@ -48,6 +51,7 @@ AFFINITY_MAX = 1024  # clients with an endpoint before old ones are forgotten
 NO_NEIGHBOUR_US = 3 * SECOND  # three requests of ARP, one a second
 PORTS = range(32768, 61000)  # net.ipv4.ip_local_port_range
 TCP, UDP = "TCP", "UDP"
+DNS_PORT = 53
 ANY = ("", "0.0.0.0", "::")
 LOOPBACK = "127.0.0.1"
 
@@ -88,8 +92,8 @@ class Cluster(Protocol):
         """One Service."""
         ...
 
-    def slices(self, service: Obj) -> Sequence[Obj]:
-        """The EndpointSlices of a Service."""
+    def slices(self, service: Obj, node: str = "") -> Sequence[Obj]:
+        """The EndpointSlices of a Service.  node: as its rules have them, if it has a proxy"""
         ...
 
     def has_namespace(self, name: str) -> bool:
@@ -120,6 +124,10 @@ class Cluster(Protocol):
         """True if the cluster's DNS answers at an address."""
         ...
 
+    def passes(self, direction: str, source: str, target: Address, protocol: str) -> bool:
+        """True if NetworkPolicies let a packet leave ("Egress") or reach ("Ingress") its pod."""
+        ...
+
     def forward(self, host: str) -> Ask | None:
         """What passes requests to the pod with an address to a real server; None without one."""
         ...
@@ -134,11 +142,12 @@ class Fabric:
 
     domain: of the cluster's names
     networks: address -> the sockets there
+    hosts: the interface of each node, and of each host of the control plane
     """
 
     __slots__ = (
         "_affinity", "_affinity_max", "_cluster", "_draw", "_flows", "_kernel", "_lasts_us", "_servers", "domain",
-        "networks",
+        "hosts", "networks",
     )  # fmt: skip
 
     def __init__(self, kernel: Kernel, cluster: Cluster, domain: str = "cluster.local") -> None:
@@ -153,6 +162,7 @@ class Fabric:
         self._servers: dict[tuple[str, bool], Network] = {}  # hosts of the control plane
         self.domain = domain
         self.networks: dict[str, Network] = {}
+        self.hosts: dict[str, Traffic] = {}
 
     def network(self, host: str, node: str) -> Network:
         """The sockets at an address; pods of the host's network share those of their node."""
@@ -160,6 +170,10 @@ class Fabric:
         if found is None:
             found = self.networks[host] = Network(host, node, self)
         return found
+
+    def host(self, name: str) -> Traffic:
+        """The interface of a host."""
+        return self.hosts.setdefault(name, Traffic())
 
     def leave(self, network: Network) -> None:
         """A pod has gone: its address has no sockets, until another pod gets it."""
@@ -187,9 +201,10 @@ class Fabric:
         cluster = self._cluster
         return Zone(self.domain, cluster.service, cluster.services, cluster.slices, cluster.has_namespace)
 
-    def serves_names(self, host: str) -> bool:
-        """True if the cluster's DNS answers at an address."""
-        return self._cluster.serves_names(host)
+    def answers_names(self, source: Network, host: str) -> bool:
+        """True if the cluster's DNS is at an address, and a question gets there."""
+        asks = self._cluster.passes
+        return self._cluster.serves_names(host) and asks(EGRESS, source.host, Address(host, DNS_PORT), UDP)
 
     def wake(self, attempt: Attempt, network: Network, host: str, port: int) -> bool:
         """Start the server that listens in a pod if it has not been needed so far, then connect."""
@@ -214,7 +229,7 @@ class Fabric:
         node_address = bool(node) and cluster.node_address(node) == target.host
         found = route(
             cluster.services_at(target.host, target.port, node_address=node_address),
-            cluster.slices,
+            partial(cluster.slices, node=source.node),
             target.host,
             target.port,
             protocol,
@@ -277,7 +292,7 @@ class Fabric:
             self._later(NO_NEIGHBOUR_US, lambda: attempt.failed("EHOSTUNREACH"))
             return
         delay_us = self._delay_us(source.node, node, source.origin) if node else None
-        if delay_us is None:
+        if delay_us is None or not self._cluster.passes(EGRESS, source.host, goal, TCP):
             self._again(attempt, source, target, goal, masked, retry)
         elif delay_us or node != source.node:
             self._later(delay_us, lambda: self._arrive(attempt, source, target, goal, masked, retry))
@@ -299,7 +314,8 @@ class Fabric:
         """The SYN has arrived at the node of the goal."""
         node = self._cluster.node_of(goal.host)
         back_us = self._delay_us(node, source.node, source.origin) if node else None
-        if back_us is None or attempt.abandoned:
+        by = self._seen(source, Address(source.host, 0), masked).host
+        if back_us is None or attempt.abandoned or not self._cluster.passes(INGRESS, by, goal, TCP):
             self._again(attempt, source, target, goal, masked, retry)
             return
         listener = self._listener(goal)
@@ -319,7 +335,20 @@ class Fabric:
         if ask is not None:
             kind = partial(ForwardedEnd, ask=ask)
         at_once = source.origin is Origin.AT_ONCE
-        pair = joined(self._kernel, source.node, node, client, target, goal, seen, kind, at_once=at_once)
+        there = self.networks.get(goal.host)
+        traffic = source.traffic, Traffic(self.host(node)) if there is None else there.traffic
+        pair = joined(
+            self._kernel,
+            source.node,
+            node,
+            client,
+            target,
+            goal,
+            seen,
+            kind,
+            at_once=at_once,
+            traffic=traffic,
+        )
         if listener is not None and not listener.offer(pair[1]):
             pair[1].reset()
             self._again(attempt, source, target, goal, masked, retry)
@@ -353,12 +382,13 @@ class Fabric:
         flow = self._flows.get((target, own))
         if flow is not None:
             asking, network, asked = flow
+            source.traffic.pass_to(network.traffic, len(data))
             self._carry(source.node, network.node, lambda: asking.take(asked, data))
             return
         goal, masked = self._destination(source, target, UDP)
         if goal == "ECONNREFUSED":
             socket.refused(target)
-        if isinstance(goal, str):
+        if isinstance(goal, str) or not self._cluster.passes(EGRESS, source.host, goal, UDP):
             return
         goal_ = goal
         seen = self._seen(source, own, masked)
@@ -369,9 +399,13 @@ class Fabric:
     def _deliver(
         self, source: Network, socket: Datagrams, target: Address, goal: Address, seen: Address, data: bytes
     ) -> None:
+        if not self._cluster.passes(INGRESS, seen.host, goal, UDP):
+            self._flows.pop((seen, goal), None)
+            return
         network = self.networks.get(goal.host)
         found = network.datagrams(goal.port) if network is not None else None
-        if found is not None:
+        if network is not None and found is not None:
+            source.traffic.pass_to(network.traffic, len(data))
             found.take(seen, data)
         else:
             node = self._cluster.node_of(goal.host)
@@ -415,57 +449,15 @@ def _syn_us(retry: int) -> int:
     return ((1 << retry) - 1) * SECOND
 
 
-def joined(
-    kernel: Kernel | None,
-    source: str,
-    node: str,
-    client: Address,
-    target: Address,
-    goal: Address,
-    seen: Address,
-    kind: Callable[..., Connection] = Connection,
-    *,
-    at_once: bool = False,
-) -> tuple[Connection, Connection]:
-    """Both sides of a new connection.
-
-    target: as the client sees the server; seen: as the server sees the client
-    kind: of the server's side; at_once: see `sim.kernel.connection`
-    """
-    ends: list[Connection] = []
-
-    def to_server(message: Message) -> None:
-        ends[1].take(message)
-
-    def to_client(message: Message) -> None:
-        ends[0].take(message)
-
-    def lose() -> None:
-        for end in ends:
-            end.fail("ETIMEDOUT")
-
-    if kernel is None or source == node:
-        ends.append(Connection(client, target, to_server, _nothing))
-        ends.append(kind(goal, seen, to_client, _nothing))
-        return ends[0], ends[1]
-    line = Line(kernel, source, node, to_server, to_client, lose, at_once=at_once)
-    ends.append(Connection(client, target, line.up.send, line.close))
-    ends.append(kind(goal, seen, line.down.send, line.close))
-    return ends[0], ends[1]
-
-
-def _nothing() -> None:
-    pass
-
-
 class Network:
     """The sockets of a pod.
 
     host: its address; node: where it runs
     fabric: what is beyond; None: only the pod itself
+    traffic: what has passed its interface
     """
 
-    __slots__ = ("_datagrams", "_listeners", "_next_port", "fabric", "host", "node", "origin")
+    __slots__ = ("_datagrams", "_listeners", "_next_port", "fabric", "host", "node", "origin", "traffic")
 
     def __init__(
         self,
@@ -478,6 +470,7 @@ class Network:
         self._listeners: dict[tuple[int, bool], Listener] = {}
         self._datagrams: dict[int, Datagrams] = {}
         self._next_port = PORTS.start
+        self.traffic = Traffic(None if fabric is None else fabric.host(node))
 
     def is_own(self, host: str) -> bool:
         """True for an address of the pod itself."""

@@ -106,8 +106,9 @@ def candidates(name: str, found: Settings) -> list[str]:
 
 def ask(process: Process, server: str, name: str, kind: str) -> Generator[Wait, None, Answer]:
     """The answer of one server; code TIMEOUT if it does not answer."""
-    fabric = network_of(process).fabric
-    if fabric is None or not fabric.serves_names(server):
+    network = network_of(process)
+    fabric = network.fabric
+    if fabric is None or not fabric.answers_names(network, server):
         if server.startswith("127."):
             return Answer(SERVFAIL)
         until_us = process.now_us + TIMEOUT_US

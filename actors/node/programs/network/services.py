@@ -27,13 +27,14 @@ LOCAL = "Local"
 class Endpoint:
     """One address behind a Service's port.
 
-    node: the node on which it runs; zones: those that hints name
+    node: the node on which it runs; zones: those that hints name; pod: its name, "" for no pod
     """
 
     host: str
     port: int
     node: str = ""
     zones: tuple[str, ...] = ()
+    pod: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,8 @@ def endpoints_of(
                     continue
                 zones = tuple(hint["name"] for hint in (endpoint.get("hints") or {}).get("forZones") or ())
                 host, port = endpoint["addresses"][0], int(offered["port"])
-                found[host, port] = Endpoint(host, port, endpoint.get("nodeName") or "", zones)
+                pod = (endpoint.get("targetRef") or {}).get("name", "")
+                found[host, port] = Endpoint(host, port, endpoint.get("nodeName") or "", zones, pod)
     return tuple(found[key] for key in sorted(found))
 
 

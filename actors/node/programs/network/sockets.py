@@ -25,6 +25,7 @@ DATAGRAM_BYTES_MAX = 65507  # what one UDP datagram over IPv4 holds
 
 # The texts of errors (strerror), by Linux' names.
 ERRORS = {
+    "EACCES": "Permission denied",
     "EADDRINUSE": "Address already in use",
     "EADDRNOTAVAIL": "Cannot assign requested address",
     "ECONNREFUSED": "Connection refused",

@@ -11,8 +11,9 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from actors.node.programs.ends import BrokenPipe, End
+from actors.node.programs.files.special import sysctls
 from actors.node.programs.network.fabric import Network
-from actors.node.programs.network.sockets import Connection, Listener, SocketError
+from actors.node.programs.network.sockets import Connection, Datagrams, Listener, SocketError
 from actors.node.programs.process import Process, Signal
 from actors.node.programs.waits import PAUSE, Source, Wait
 
@@ -30,6 +31,25 @@ def network_of(process: Process) -> Network:
         found = process.container.network = Network()
     assert isinstance(found, Network)
     return found
+
+
+def listen_at(process: Process, port: int, host: str = "") -> Listener:
+    """Accept connections at a port, as a descriptor of the process.  Raises SocketError."""
+    _check_port(process, port)
+    return hold(process, network_of(process).listen(port, host))
+
+
+def bind_at(process: Process, port: int) -> Datagrams:
+    """Take datagrams at a port, as a descriptor of the process.  Raises SocketError."""
+    _check_port(process, port)
+    return hold(process, network_of(process).bind(port))
+
+
+def _check_port(process: Process, port: int) -> None:
+    """Raises SocketError at a privileged port without CAP_NET_BIND_SERVICE (ip(7))."""
+    first = sysctls(process).get("net.ipv4.ip_unprivileged_port_start", "")[:5]
+    if 0 < port < int(first if first.isdigit() else 1024) and not process.identity.may("NET_BIND_SERVICE"):
+        raise SocketError("EACCES")
 
 
 def hold(process: Process, end: End_) -> End_:
@@ -93,8 +113,7 @@ class Tasks:
 
     def listen(self, port: int, serve: Callable[[Connection], Steps], host: str = "") -> None:
         """Serve every connection to a port.  Raises SocketError."""
-        listener = hold(self._process, network_of(self._process).listen(port, host))
-        self._listeners.append((listener, serve))
+        self._listeners.append((listen_at(self._process, port, host), serve))
 
     def end(self, code: int = 0) -> None:
         """End the program."""

@@ -207,9 +207,8 @@ def flags(shell: Shell) -> str:
 
 def _computed(shell: Shell, name: str) -> str | None:
     process = shell.process
-    parent = process.parent.pid if process.parent is not None else 0
     computed = {
-        "LINENO": shell.line, "PPID": parent, "UID": process.identity.uid, "EUID": process.identity.uid,
+        "LINENO": shell.line, "PPID": process.parent_pid, "UID": process.identity.uid, "EUID": process.identity.uid,
         "SECONDS": process.now_us // 1_000_000, "BASHPID": process.pid, "RANDOM": None,
     }.get(name)  # fmt: skip
     if name == "RANDOM":  # repeatable: it depends on the instant and on the draws before

@@ -161,11 +161,11 @@ def _list_signals(shell: Shell, arguments: list[str]) -> Run:
 
 def _send(shell: Shell, text: str, number: int) -> Run:
     process = shell.process
-    table, others = process.table, process.table.processes
-    mine = [one for one in others if one.container is process.container]
+    table, mine = process.table, process.table.seen_by(process)
     if text in ("0", "-1") or (text[:1] == "-" and text[1:].isdigit()):
         for one in mine:
-            if text != "-1" or (one is not process and one.pid != 1):
+            spared = text == "-1" and (one is process or one.pid == 1)
+            if not spared and process.identity.may_signal(one.identity):
                 table.signal(one, number)
         return 0
     job = _job(shell, text) if text[:1] == "%" else None
@@ -176,7 +176,7 @@ def _send(shell: Shell, text: str, number: int) -> Run:
             return 0  # it has ended, and `wait` has not taken it yet
         yield from shell.complain(*_no_process(shell, text, pid))
         return 1
-    if process.identity.uid not in (0, target.identity.uid):
+    if not process.identity.may_signal(target.identity):
         if shell.bash:
             yield from shell.complain(f"({pid}) - Operation not permitted", "kill")
         else:

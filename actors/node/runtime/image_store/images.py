@@ -113,6 +113,7 @@ class Images:
         else:
             yield self._begin(pull)
             self._end(pull)
+        agent.durations.called("pull_image", pull.duration_us, answered=pull.error is None)
         if (error := pull.error) is not None:
             now_us = agent.ctx.now_us()
             self._back_off.next(key, now_us, now_us)

@@ -5,26 +5,19 @@ Turns the security contexts of a pod and of a container into numbers and capabil
 Mirrors  pkg/kubelet/kuberuntime/security_context.go: determineEffectiveSecurityContext;
          containerd pkg/cri/server/container_create_linux.go: containerSpecOpts, oci/spec.go:
          defaultUnixCaps (v1.25, containerd 1.6).
-Differs  every image runs as root unless the pod says otherwise; a user other than root has no
-         effective capability, also no ambient one.
+Differs  every image runs as root unless the pod says otherwise.
 """
 
 from __future__ import annotations
 
-from actors.node.programs.process import Identity
+from actors.node.programs.process import CAPABILITIES, Identity
 from sim.api.types import Obj
 
 DEFAULT_CAPABILITIES = frozenset((
     "CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "MKNOD", "NET_RAW", "SETGID", "SETUID", "SETFCAP", "SETPCAP",
     "NET_BIND_SERVICE", "SYS_CHROOT", "KILL", "AUDIT_WRITE",
 ))  # fmt: skip
-OTHER_CAPABILITIES = frozenset((
-    "AUDIT_CONTROL", "AUDIT_READ", "BLOCK_SUSPEND", "BPF", "CHECKPOINT_RESTORE", "DAC_READ_SEARCH", "IPC_LOCK",
-    "IPC_OWNER", "LEASE", "LINUX_IMMUTABLE", "MAC_ADMIN", "MAC_OVERRIDE", "NET_ADMIN", "NET_BROADCAST", "PERFMON",
-    "SYSLOG", "SYS_ADMIN", "SYS_BOOT", "SYS_MODULE", "SYS_NICE", "SYS_PACCT", "SYS_PTRACE", "SYS_RAWIO", "SYS_RESOURCE",
-    "SYS_TIME", "SYS_TTY_CONFIG", "WAKE_ALARM",
-))  # fmt: skip
-ALL_CAPABILITIES = DEFAULT_CAPABILITIES | OTHER_CAPABILITIES
+ALL_CAPABILITIES = frozenset(CAPABILITIES)
 
 
 def identity_of(pod: Obj, container: Obj) -> Identity:
@@ -34,7 +27,8 @@ def identity_of(pod: Obj, container: Obj) -> Identity:
     groups = [int(group) for group in whole.get("supplementalGroups") or ()]
     if whole.get("fsGroup") is not None:
         groups.append(int(whole["fsGroup"]))
-    return Identity(uid, gid, tuple(dict.fromkeys(groups)), frozenset() if uid else _capabilities(own))
+    confined = own.get("allowPrivilegeEscalation") is False and not own.get("privileged")
+    return Identity(uid, gid, tuple(dict.fromkeys(groups)), _capabilities(own), confined)
 
 
 def _capabilities(own: Obj) -> frozenset[str]:

@@ -9,8 +9,8 @@ Differs  a simulated agent has no processor time, heap or threads of its own, so
 
 from __future__ import annotations
 
-from actors.node.agent_log import AgentLog
 from actors.node.server.exchange import AgentRequest, AgentResponse, error
+from sim.klog import Klog
 from sim.units import parse_whole
 
 NO_PROFILE = (
@@ -37,7 +37,7 @@ def profile(name: str, agent_name: str) -> AgentResponse:
     return AgentResponse(200, agent_name.encode()) if name == "cmdline" else error(404, NO_PROFILE)
 
 
-def set_level(request: AgentRequest, log: AgentLog | None) -> AgentResponse:
+def set_level(request: AgentRequest, log: Klog | None) -> AgentResponse:
     """PUT /debug/flags/v.  log: that of the agent, if it is kept"""
     if request.method != "PUT":
         return error(406, "unsupported http method")

@@ -18,6 +18,7 @@ from typing import Any
 
 from actors.node.agent import NodeAgent
 from actors.node.pods.worker import Worker
+from actors.node.programs.traffic import QUIET, Traffic
 from actors.node.runtime.containers import Container
 from actors.node.runtime.forecast import (
     BYTES_PER_INODE,
@@ -139,6 +140,8 @@ class Figures:
         machine, now_us = self._agent.machine, self._agent.now_us
         behaviour, spec = container.behaviour, spec_of(worker.pod, container.name)
         limits = (spec.get("resources") or {}).get("limits") or {}
+        programs = machine.programs.get(worker.uid)
+        written = (0, 0) if programs is None else programs.layer(container)
         shared_ns = self._shared(worker.pod, container, limits.get("cpu"))
         return ContainerFigures(
             container,
@@ -146,9 +149,9 @@ class Figures:
             machine.cpu.of(container, now_us) + shared_ns,
             memory_of(container, now_us),
             quantity_value(limits["memory"]) if limits.get("memory") else 0,
-            behaviour.layer_bytes,
+            behaviour.layer_bytes + written[0],
             log_bytes_of(machine, container, now_us),
-            behaviour.inodes,
+            behaviour.inodes + written[1],
             behaviour.processes,
         )
 
@@ -207,11 +210,30 @@ class Figures:
         used = sum(machine.images.values()) + sum(
             one.behaviour.layer_bytes for pod in machine.pods.values() for one in pod.containers
         )
+        used += sum(programs.use()[3] for programs in machine.programs.values())
         return Disk(whole.available, whole.capacity, used, whole.inodes_free, whole.inodes, whole.inodes_used)
 
     def processes(self) -> int:
         """How many processes run on the machine."""
         return pods_use(self._agent.machine, "pid", self._agent.now_us)
+
+    # --- networks -------------------------------------------------------------------------------
+
+    def network(self, pod: PodFigures) -> Traffic | None:
+        """The traffic of a pod; None for one that has the node's network."""
+        agent, worker = self._agent, pod.worker
+        if worker.pod["spec"].get("hostNetwork"):
+            return None
+        programs = agent.machine.programs.get(worker.uid)
+        found = None if programs is None else programs.traffic
+        return QUIET if found is None else found
+
+    def node_network(self) -> Traffic:
+        """The traffic of pods and of the agent with other hosts."""
+        machine = self._agent.machine
+        if machine.fabric is None or not machine.programs:
+            return QUIET
+        return machine.fabric().hosts.get(machine.spec.name, QUIET)
 
     # --- volumes ----------------------------------------------------------------------------------
 

@@ -6,24 +6,29 @@ labels and texts.
 Mirrors  kubernetes v1.25 pkg/kubelet/metrics/metrics.go, metrics/collectors/{resource_metrics,
          volume_stats}.go, server/metrics/metrics.go; google/cadvisor metrics/prometheus.go and
          prometheus_machine.go; component-base metrics (help texts with their stability).
-Differs  families of the Go runtime, of clients, of durations inside of the agent, of networks and
-         of disk operations are missing, and so are the counts of probes and of evictions.
+Differs  families of the Go runtime, of clients and of disk operations are missing, and so are the
+         counts of evictions; reads of the runtime are counted with the relists alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
 from actors.node.agent import NodeAgent
+from actors.node.durations import CGROUPS, INTERVALS, OPERATIONS, RELISTS, Key, bounds_of
 from actors.node.heartbeat.node_status import node_info
+from actors.node.programs.traffic import Traffic
 from actors.node.runtime.forecast import capacity
 from actors.node.server.exchange import AgentResponse
-from actors.node.server.pages.figures import ContainerFigures, Figures, PodFigures, spec_of
+from actors.node.server.pages.figures import ContainerFigures, Figures, PodFigures, by_name, spec_of
+from actors.node.server.pages.summary import INTERFACE
 from sim.api.go.printing import go_float
-from sim.units import SECOND, quantity_milli
+from sim.kernel.meters import Histogram
+from sim.units import MINUTE, SECOND, quantity_milli
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 Labels = tuple[str, ...]
@@ -36,6 +41,19 @@ class Row(NamedTuple):
     value: float
     labels: Labels = ()
     at_us: int = 0
+
+
+class Measured(NamedTuple):
+    """One series of a histogram.  key: of `actors.node.durations`"""
+
+    family: str
+    key: Key
+    histogram: Histogram
+
+    @property
+    def labels(self) -> Labels:
+        """The values of its labels."""
+        return self.key[1:]
 
 
 class _Family(NamedTuple):
@@ -59,9 +77,9 @@ def _families() -> Mapping[str, Mapping[str, _Family]]:
     return found
 
 
-def exposition(page: str, rows: Iterable[Row], agent_name: str) -> AgentResponse:
+def exposition(page: str, rows: Iterable[Row | Measured], agent_name: str) -> AgentResponse:
     """A page in Prometheus' text format.  agent_name: the word for the agent in names"""
-    of_family: dict[str, list[Row]] = {}
+    of_family: dict[str, list[Row | Measured]] = {}
     for row in rows:
         of_family.setdefault(row.family, []).append(row)
     lines = []
@@ -69,12 +87,27 @@ def exposition(page: str, rows: Iterable[Row], agent_name: str) -> AgentResponse
         if name in of_family:
             shown = name.replace("kubelet", agent_name)
             lines += [f"# HELP {shown} {family.text}", f"# TYPE {shown} {family.type}"]
-            lines += [_line(shown, family.labels, row) for row in sorted(of_family[name], key=_order)]
+            for row in sorted(of_family[name], key=_order):
+                lines += _lines(shown, family.labels, row)
     return AgentResponse(200, "".join(f"{line}\n" for line in lines).encode(), MEDIA)
 
 
-def _order(row: Row) -> Labels:
+def _order(row: Row | Measured) -> Labels:
     return row.labels
+
+
+def _lines(name: str, labels: Labels, row: Row | Measured) -> list[str]:
+    if isinstance(row, Row):
+        return [_line(name, labels, row)]
+    counts, values = row.histogram.counts, row.labels
+    shown = [*(go_float(bound) for bound in bounds_of(row.key[0])), "+Inf"]
+    buckets = zip(shown, accumulate(counts), strict=True)
+    lines = [
+        _line(f"{name}_bucket", (*labels, "le"), Row(name, count, (*values, bound)))
+        for bound, count in buckets
+    ]
+    lines.append(_line(f"{name}_sum", labels, Row(name, row.histogram.total, values)))
+    return [*lines, _line(f"{name}_count", labels, Row(name, sum(counts), values))]
 
 
 def _line(name: str, labels: Labels, row: Row) -> str:
@@ -99,7 +132,7 @@ def main_metrics(
 
     requests, open_: how many there were, and are open, by their labels
     """
-    rows = [
+    rows: list[Row | Measured] = [
         Row("kubelet_node_name", 1, (agent.spec.name,)),
         Row("kubelet_pleg_discard_events", 0),
         Row("kubelet_started_pods_total", agent.machine.starts[0]),
@@ -111,12 +144,46 @@ def main_metrics(
         *(Row("kubelet_http_inflight_requests", count, labels) for labels, count in open_.items()),
         *_volume_rows(figures),
         *_running_rows(agent),
+        *_measured_rows(agent),
     ]
     seen_us = agent.ctx.said_us(agent.runtime.relists.seen_us(agent.now_us))
     rows.append(Row("kubelet_pleg_last_seen_seconds", seen_us // SECOND))
     ephemeral = sum(len(one.pod["spec"].get("ephemeralContainers") or ()) for one in agent.workers.values())
     rows.append(Row("kubelet_managed_ephemeral_containers", ephemeral))
     return exposition("main", rows, agent.names.node_agent)
+
+
+NODE_CGROUPS = 3  # of all pods, and of the two classes below Guaranteed, renewed each minute
+
+
+def _measured_rows(agent: NodeAgent) -> Iterator[Row | Measured]:
+    """The durations of the agent's work, with those that follow from the present time."""
+    series = dict(agent.durations.series)
+
+    def add(took_us: int, *key: str, times: int) -> None:
+        histogram, bounds = Histogram(len(bounds_of(key[0]))), bounds_of(key[0])
+        histogram.add(bounds, took_us / SECOND, times)
+        series[key] = histogram.plus(series[key]) if key in series else histogram
+
+    for number, (took_us, interval_us, count) in enumerate(agent.runtime.relists.done(agent.now_us)):
+        add(took_us, RELISTS, times=count)
+        first = 0 if number else min(1, count)  # has none before it
+        add(interval_us, INTERVALS, times=count - first)
+        for operation in ("list_podsandbox", "list_containers"):
+            add(took_us, OPERATIONS, operation, times=count)
+    if agent.options.cgroups_per_qos:
+        made = series.get((CGROUPS, "create"))
+        renewals = (agent.now_us - agent.began_us) // MINUTE + (0 if made is None else sum(made.counts))
+        add(0, CGROUPS, "update", times=NODE_CGROUPS * renewals)
+        add(0, CGROUPS, "create", times=NODE_CGROUPS)
+    for key, histogram in series.items():
+        yield Measured(
+            f"kubelet_{key[0]}{'' if key[0] == INTERVALS else '_duration'}_seconds", key, histogram
+        )
+        if key[0] == OPERATIONS:
+            yield Row("kubelet_runtime_operations_total", sum(histogram.counts), key[1:])
+    for operation, count in agent.durations.failures.items():
+        yield Row("kubelet_runtime_operations_errors_total", count, (operation,))
 
 
 def _start_time(agent: NodeAgent) -> Row:
@@ -159,7 +226,15 @@ def _volume_rows(figures: Figures) -> Iterator[Row]:
 
 def probe_metrics(agent: NodeAgent) -> AgentResponse:
     """The page of probes."""
-    return exposition("probes", [_start_time(agent)], agent.names.node_agent)
+    rows = [_start_time(agent)]
+    for worker in by_name(agent):
+        meta = worker.pod["metadata"]
+        for probe in worker.probes:
+            for result, count in zip(("successful", "failed"), probe.counted, strict=True):
+                labels = probe.container, meta["namespace"], meta["name"], worker.uid, probe.kind, result
+                if count and not probe.stopped:
+                    rows.append(Row("prober_probe_total", count, labels))
+    return exposition("probes", rows, agent.names.node_agent)
 
 
 # --- /metrics/resource ----------------------------------------------------------------------------
@@ -208,6 +283,7 @@ def cadvisor_metrics(agent: NodeAgent, figures: Figures) -> AgentResponse:
     used = figures.node_memory()[1], figures.processes()
     root = ("", "/", "", "", "", "")
     rows += _group(agent, root, figures.node_cpu_ns(pods), *used, agent.began_us)
+    rows += _network_rows(agent, ("", "/", "", INTERFACE, "", "", ""), figures.node_network())
     disk = figures.disk("nodefs")
     device = ("", "/dev/sda1", *root[1:])
     rows += _disk_rows(agent, device, disk.used, disk.capacity, disk.inodes_free, disk.inodes)
@@ -222,6 +298,9 @@ def _pod_rows(agent: NodeAgent, figures: Figures, pod: PodFigures) -> Iterator[R
     parent = f"/{agent.names.short}pods/" + ("" if quality == "guaranteed" else f"{quality}/")
     ident = f"{parent}pod{meta['uid']}"
     place = meta["namespace"], meta["name"]
+    network = figures.network(pod)
+    if network is not None:
+        yield from _network_rows(agent, ("", ident, "", INTERFACE, "", *place), network)
     began_us = min(one.container.started_us for one in pod.containers)
     yield from _group(agent, ("", ident, "", "", *place), pod.cpu_ns, pod.memory, pod.processes, began_us)
     for one in pod.containers:
@@ -248,6 +327,15 @@ def _group(
         yield Row(f"container_memory_{name}", memory, labels, at_us)
     yield Row("container_processes", processes, labels, at_us)
     yield Row("container_start_time_seconds", agent.ctx.said_us(began_us) // SECOND, labels, at_us)
+
+
+def _network_rows(agent: NodeAgent, labels: Labels, traffic: Traffic) -> Iterator[Row]:
+    at_us = agent.ctx.said_us(agent.now_us)
+    received = traffic.received, traffic.packets_received, 0, 0
+    sent = traffic.sent, traffic.packets_sent, 0, 0
+    for way, counts in (("receive", received), ("transmit", sent)):
+        for what, count in zip(("bytes", "packets", "errors", "packets_dropped"), counts, strict=True):
+            yield Row(f"container_network_{way}_{what}_total", count, labels, at_us)
 
 
 def _limits(agent: NodeAgent, labels: Labels, pod: PodFigures, one: ContainerFigures) -> Iterator[Row]:

@@ -2,7 +2,7 @@
 
 Mirrors  kubernetes v1.25 pkg/kubelet/server/stats/{handler,summary}.go; kubelet
          pkg/apis/stats/v1alpha1/types.go.
-Differs  networks are left out, as bytes of the simulated network are not counted.
+Differs  of networks the bytes of simulated programs count.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from actors.node.agent import NodeAgent
+from actors.node.programs.traffic import Traffic
 from actors.node.runtime.forecast import PID_MAX
 from actors.node.server.exchange import AgentRequest, AgentResponse, json
 from actors.node.server.pages.figures import ContainerFigures, Disk, Figures, PodFigures
 from sim.api.types import Obj
 from sim.units import format_time
 
+INTERFACE = "eth0"
 # Used, working set and resident: all of a working set is in memory.
 _NO_FAULTS = {"pageFaults": 0, "majorPageFaults": 0}
 
@@ -41,6 +43,7 @@ def summary(agent: NodeAgent, figures: Figures, *, only_usage: bool = False) -> 
     }
     if not only_usage:
         own |= {
+            "network": said.network(figures.node_network()),
             "fs": said.disk(figures.disk("nodefs")),
             "runtime": {"imageFs": said.disk(figures.images_disk())},
             "rlimit": {"time": said.now, "maxpid": PID_MAX, "curproc": figures.processes()},
@@ -98,6 +101,12 @@ class _Said:
             "inodesUsed": disk.inodes_used,
         }
 
+    def network(self, traffic: Traffic) -> Obj:
+        """An interface, which is the only one."""
+        counts = {"rxBytes": traffic.received, "rxErrors": 0, "txBytes": traffic.sent, "txErrors": 0}
+        own = {"name": INTERFACE, **counts}
+        return {"time": self.now, **own, "interfaces": [own]}
+
 
 def _system(said: _Said, pods: list[PodFigures], node_ns: int) -> Obj:
     """The control group of all pods."""
@@ -117,6 +126,9 @@ def _pod(figures: Figures, said: _Said, pod: PodFigures, only_usage: bool) -> Ob
     }
     if only_usage:
         return shown
+    network = figures.network(pod)
+    if network is not None:
+        shown["network"] = said.network(network)
     volumes = list(figures.volumes(pod))
     if volumes:
         shown["volume"] = [
