@@ -17,6 +17,7 @@ from sim.version import __version__
 
 if TYPE_CHECKING:
     from sim.app.cluster import Cluster
+    from sim.app.hunt.hunting import hunt
     from sim.app.lab.lab import Lab
     from sim.app.run import run_plan
     from sim.app.serving.serve import served
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
     from sim.errors import InputError
     from sim.scenario.compile import load
 
-__all__ = ["Cluster", "InputError", "Lab", "__version__", "load", "run_plan", "served", "study"]
+__all__ = ["Cluster", "InputError", "Lab", "__version__", "hunt", "load", "run_plan", "served", "study"]
 
 _HOMES = {
     "Cluster": "sim.app.cluster",
     "InputError": "sim.errors",
     "Lab": "sim.app.lab.lab",
+    "hunt": "sim.app.hunt.hunting",
     "load": "sim.scenario.compile",
     "run_plan": "sim.app.run",
     "served": "sim.app.serving.serve",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import Any
 
 from sim.dataclass import dataclass
 
@@ -19,6 +20,10 @@ class InputError(Exception):
     message: str
     place: str = ""
     remedy: str = ""
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[Any, ...]]:
+        """How it is pickled: libraries that pickle tracebacks leave the state of errors out."""
+        return type(self), (self.message, self.place, self.remedy)
 
     def __str__(self) -> str:
         text = f"{self.place}: {self.message}" if self.place else self.message
@@ -35,8 +40,15 @@ class InputErrors(InputError):
         super().__init__(errors[0].message, errors[0].place, errors[0].remedy)
         self.errors = tuple(errors)
 
+    def __reduce__(self) -> tuple[type[InputError], tuple[Any, ...]]:
+        return type(self), (self.errors,)
+
     def __str__(self) -> str:
         return "\n".join(map(str, self.errors))
+
+
+class ConflictError(InputError):
+    """What is asked for cannot be done beside what is there."""
 
 
 class FollowUp(InputError):

@@ -67,11 +67,16 @@ def read_text(path: Path, shown: str = "", place: str = "") -> str:
     """The text of a file that a user names, as `read_bounded` reads it.  Raises InputError; wrong
     UTF-8 is an error at its line of the file.
     """
+    return utf8(read_bounded(path, shown, place), shown or str(path))
+
+
+def utf8(data: bytes, shown: str) -> str:
+    """The text of a file.  Raises InputError at its line."""
     try:
-        return read_bounded(path, shown, place).decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise InputError("is not UTF-8 text", f"{shown or path}:{line}", "save it as UTF-8") from None
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError("is not UTF-8 text", f"{shown}:{line}", "save it as UTF-8") from None
 
 
 def _content(path: Path, shown: str, size_max: int) -> bytes:

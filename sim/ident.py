@@ -27,12 +27,14 @@ from types import MappingProxyType
 # data, and the version inside continue tokens, which are opaque to clients.
 UPSTREAM_GROUP_DOMAIN = "k8s.io"
 CONTINUE_TOKEN_VERSION = "meta.k8s.io/v1"
+RELEASE = "v1.25.16"  # the last patch of the release that is simulated
 # API groups of other tools, of which `orrery import` takes files.
 KWOK_GROUPS = ("kwok.x-k8s.io", "config.kwok.x-k8s.io")
 CHAOS_MESH_GROUPS = ("chaos-mesh.org", "pingcap.com")
 LITMUS_GROUPS = ("litmuschaos.io",)
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 PAUSE_IMAGE = "registry.k8s.io/pause:3.8"
+SITE = "kubernetes.io"  # with the documentation of upstream
 
 # Groups that never carry a domain (staging/src/k8s.io/api/*/register.go).
 _BARE_GROUPS = ("", "apps", "autoscaling", "batch", "extensions", "policy")

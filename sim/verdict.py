@@ -6,6 +6,7 @@ measures 5m39.54s, one within [300s, 360s] measures 339.54s.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import escape
 from typing import Literal
 
@@ -51,6 +52,12 @@ class Verdict:
     since_us: int | None = None
     objects: tuple[str, ...] = ()
     counted: str = ""
+
+    def reversed(self) -> Verdict:
+        """The judgement of the same expectation where it has to fail."""
+        return replace(
+            self, ok=not self.ok, wanted=f"that it fails: {self.wanted}" if self.wanted else "that it fails"
+        )
 
     def _repr_html_(self) -> str:
         """The verdict in a notebook: what was measured beside what is wanted."""

@@ -44,6 +44,11 @@ class Managed(msgspec.Struct, frozen=True, gc=False):
     subresource: str = ""
 
 
+def path_of(key: str) -> str:
+    """A key in the form that people use: "//pods/default/web-1" is "pods/default/web-1"."""
+    return "/".join(filter(None, key.split("/", 4)[2:]))
+
+
 class Item:
     """One revision of one stored object; immutable, except for `raw`, its encodings by media type.
 

@@ -22,9 +22,9 @@ from sim.scenario.compile import compile_file, in_order
 from sim.scenario.plan.plan import Plan
 
 
-def checked_plan(path: Path, settings: Sequence[str] = ()) -> Plan:
-    """The plan of a scenario file.  Raises InputError with every error."""
-    compiled = compile_file(path, settings)
+def checked_plan(path: Path, settings: Sequence[str] = (), variant: str = "") -> Plan:
+    """The plan of a scenario file, or of a variant of it.  Raises InputError with every error."""
+    compiled = compile_file(path, settings, variant)
     problems = Problems()
     for error in compiled.errors:
         problems.add(error)

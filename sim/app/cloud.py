@@ -14,7 +14,7 @@ Mirrors  the answers of v1.25's providers (staging/src/k8s.io/legacy-cloud-provi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from actors.cloud.networks import CloudError, Networks, balancer_name
 from actors.controllers.shared.cloud import (
@@ -27,13 +27,15 @@ from actors.controllers.shared.cloud import (
     Route,
     State,
 )
-from actors.node.node import Node
-from sim.api.types import Obj
-from sim.faults.shared.ledger import Ledger
 from sim.faults.shared.processes import DELETED, STOPPED
 from sim.faults.surroundings.cloud import CALL, OUTAGE, QUOTA
 from sim.faults.surroundings.cloud import CLOUD as TARGET
 from sim.options.cloud import CLOUD, CloudSettings, provider_id
+
+if TYPE_CHECKING:
+    from actors.node.node import Node
+    from sim.api.types import Obj
+    from sim.faults.shared.ledger import Ledger
 
 T = TypeVar("T")
 SILENT = "the cloud does not answer"
@@ -78,10 +80,10 @@ class SimulatedCloud:
         faults, name = self._faults, node["metadata"]["name"]
         if self._outage(INSTANCES):
             return SILENT
-        held = node["spec"].get("providerID") or provider_id(name)
-        if not held.startswith(f"{CLOUD}://"):
-            return f"{held} is no instance of {CLOUD}"
-        name = held.removeprefix(f"{CLOUD}://")
+        current = node["spec"].get("providerID") or provider_id(name)
+        if not current.startswith(f"{CLOUD}://"):
+            return f"{current} is no instance of {CLOUD}"
+        name = current.removeprefix(f"{CLOUD}://")
         one = self._nodes.get(name)
         if one is None:
             return Instance(State.GONE)
@@ -95,14 +97,14 @@ class SimulatedCloud:
 
     def pod_ranges(self, node: Obj) -> Sequence[str] | str:
         """The range of pod addresses that an instance has in the cloud's network."""
-        found = self.instance(node)
-        if isinstance(found, str):
-            return found
+        result = self.instance(node)
+        if isinstance(result, str):
+            return result
         name = (node["spec"].get("providerID") or provider_id(node["metadata"]["name"])).removeprefix(
             f"{CLOUD}://"
         )
         one = self._nodes.get(name)
-        return f"{name} is no instance of {CLOUD}" if one is None else (one.machine.spec.pod_cidr,)
+        return f"{name} is no instance of {CLOUD}" if one is None else (one.machine.spec.pod_cidr or "",)
 
     # --- load balancers ---
 
@@ -110,8 +112,8 @@ class SimulatedCloud:
         """The load balancer of a service; None if there is none."""
 
         def find() -> Balancer | None:
-            known = self.networks.balancers.get((cluster, balancer_name(service)))
-            return None if known is None else Balancer((known.address,))
+            entry = self.networks.balancers.get((cluster, balancer_name(service)))
+            return None if entry is None else Balancer((entry.address,))
 
         return self._answer(LOAD_BALANCERS, find)
 
@@ -139,8 +141,8 @@ class SimulatedCloud:
         """The routes of a cluster."""
 
         def find() -> list[Route]:
-            found = self.networks.routes.items()
-            return [Route(name, node, cidr) for name, (owner, node, cidr) in found if owner == cluster]
+            result = self.networks.routes.items()
+            return [Route(name, node, cidr) for name, (owner, node, cidr) in result if owner == cluster]
 
         return self._answer(ROUTES, find)
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
@@ -24,45 +25,39 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 import trio
 
-from actors.apiserver.authorization import Authorization
 from actors.apiserver.outside_time import ask
-from actors.apiserver.server import ApiServer
-from actors.node.agent import node_agent_main
-from actors.node.node import Node
-from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import NodeSpec, Override
-from actors.scheduler.plugins import SchedulerPlugin
-from actors.scheduler.plugins.registry import check_added
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
 from sim.api.audit.settings import LogSettings
 from sim.api.auth.users import user_named
 from sim.api.crd.served import Latest
 from sim.api.scheme.scheme import Scheme
-from sim.api.store import Change, Item
 from sim.api.types import BAD_REQUEST, Endpoint, Reply, Request, UserInfo, Verb
 from sim.api.verbs.call import Identities
+from sim.app.agents.certificates import CertificateFiles
 from sim.app.agents.logs import logs_in
 from sim.app.audit.outputs import AuditOutputs
 from sim.app.audit.posting import Posting
 from sim.app.cloud import SimulatedCloud
-from sim.app.established import Established
-from sim.app.metrics import StatedMetrics, pods_sharing
-from sim.app.options import check_options, node_agent_options
+from sim.app.metrics import Sharing, StatedMetrics
+from sim.app.options import check_options, files_of, node_agent_options
 from sim.app.parts.adoption import Adoption
 from sim.app.parts.api_services import ApiHandle, ApiPrograms, ServeApi
 from sim.app.parts.boots import Boots
 from sim.app.parts.changes import Chronicle
 from sim.app.parts.control_plane import ControlPlane
 from sim.app.parts.credentials import accept_credentials, published_authority
-from sim.app.parts.given import check_object, node_spec
+from sim.app.parts.given import check_object, checked_plugins, node_spec
 from sim.app.parts.machine_watch import MachineWatch
 from sim.app.parts.observers import present, subscribed
 from sim.app.parts.overview import counted, named, overview
 from sim.app.parts.pod_network import PodNetwork
 from sim.app.parts.refused_leases import refused_leases
+from sim.app.parts.resting import until_steady
 from sim.app.parts.signing import SigningAuthorities
 from sim.app.parts.storage import add_drivers
+from sim.app.parts.traffic import traffic_of
 from sim.app.parts.webhooks import Convert, Decide, converting
 from sim.app.plain_plan import checked_seed, checked_us, plain_plan
 from sim.app.process.large_pages import OF_THIS_PROCESS
@@ -76,22 +71,26 @@ from sim.faults.shared.ledger import Ledger
 from sim.faults.shared.processes import process_started
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, Actor, Context, Kernel, Operation, Supervisor, Trace
-from sim.kernel import Rule as NetworkRule
 from sim.kernel.fast import PLAIN, FastPaths
 from sim.options.apiserver.audit import WEBHOOK as AUDIT_WEBHOOK
 from sim.options.features.gates import OPENAPI_ENUMS, is_on
 from sim.options.storage_drivers import StorageDrivers
+from sim.scenario.plan.components import first_objects
 from sim.scenario.plan.own_kinds import resource_named
-from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, NodePlan
-from sim.scenario.plan.storage import storage_objects
 from sim.units import SECOND, Virtual, Wall
 from sim.version import __version__
 from sim.wire.clients import Clients
-from sim.wire.outside.calls import Receiver
 from sim.wire.patience import Deadline
 
 if TYPE_CHECKING:
+    from actors.apiserver.authorization import Authorization
+    from actors.apiserver.server import ApiServer
+    from actors.node.node import Node
+    from actors.scheduler.plugins import SchedulerPlugin
+    from sim.api.store import Change, Item
     from sim.app.measured.components import ComponentMetrics
+    from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, NodePlan
+    from sim.wire.outside.receiver import Receiver
 
 # The node agent restarts a controller manager or scheduler that exits after about a second of
 # back-off and start-up; a real component is healthy some seconds after its start.
@@ -146,7 +145,7 @@ class Cluster:
         agent_logs: Path | str | None = None,
     ) -> None:
         seed = checked_seed(seed)
-        self.scheduler_plugins = check_added(scheduler_plugins)
+        self.scheduler_plugins = checked_plugins(scheduler_plugins)
         if plan is None:
             plan = plain_plan(nodes, naming, boot, established, storage, profile)
         self.plan = plan
@@ -168,13 +167,13 @@ class Cluster:
                 trace = self._own_trace = Trace(Path(trace), header)
             except OSError as error:
                 raise InputError(f"cannot be written: {error.strerror}", str(trace)) from None
-        self.kernel = Kernel(seed, trace=trace, epoch_us=epoch_us, replay=replay, fast=self._paths(fast))
+        noted = self.audit_settings is not None or self.options.api_server.asks  # fast paths omit
+        fast = PLAIN if noted else FastPaths.of(fast)
+        self.kernel = Kernel(seed, trace=trace, epoch_us=epoch_us, replay=replay, fast=fast)
         self.kernel.after_slice = OF_THIS_PROCESS.look
         self.clients = Clients(self.kernel)
-        if plan.latency_us is not None:
-            low, high = plan.latency_us
-            self.kernel.network.impose(NetworkRule("latency", None, None, low_us=low, high_us=high))
-        self.storage = Storage(self.kernel)
+        self.kernel.network.arrange(plan.arrivals, plan.latency_us)
+        self.storage = self.make_storage()
         self._follow_definitions()
         elections = self.options.election_leases.values()
         namespaces = sorted({self.names.system_namespace, *(namespace for namespace, _ in elections)})
@@ -185,9 +184,10 @@ class Cluster:
         self.storage_drivers = StorageDrivers(one.driver for one in plan.storage)
         self.faults = Ledger(self, ASPECTS)
         self.stated_metrics = StatedMetrics()
+        self._sharing = Sharing(self.storage.store, self.scheme)
         self._take_in_outside()
         self.admin_user = UserInfo("admin", (self.names.group_masters, self.names.group_authenticated))
-        self.admin = Admin(self.kernel, self.scheme, self.names, self._admin_client)
+        self.admin = Admin(self.kernel, self.scheme, self.names, self.connect, self.admin_user)
         self._boots = Boots(self.kernel, plan.boot_us, is_held=bool(plan.established))
         self._made, self._alive = 0, False
         self._refused_leases: list[str] = []
@@ -195,13 +195,19 @@ class Cluster:
         self._plane = ControlPlane(self)
         self._adoption = None if plan.adoption is None else Adoption(self, plan.adoption)
 
+    def make_storage(self) -> Storage:
+        """The storage process.  Subclasses may have another one."""
+        return Storage(self.kernel)
+
     def _take_in_outside(self) -> None:
         """Make what is outside of the processes: the cloud, authorities and keys."""
         manager = self.options.controller_manager
         self.cloud = SimulatedCloud(self.faults, self.nodes, manager.cloud_settings)
-        self.root_ca = published_authority(manager.root_ca_file)
+        self.root_ca = published_authority(manager.root_ca_file, files_of(self.plan.controller_manager))
         self.signing = SigningAuthorities(self.kernel, self.names)
         self.identities = Identities(self.options.tokens)
+        self.files = CertificateFiles(self.kernel, self.plan.certificates, self.nodes, self.api_servers)
+        self.certify = self.files.issue
         accept_credentials(self.kernel, self.root_ca, self.identities, self.api_servers)
 
     def _follow_definitions(self) -> None:
@@ -256,13 +262,6 @@ class Cluster:
                 self.kernel.stop()
                 nursery.cancel_scope.cancel()
 
-    def _paths(self, fast: bool | FastPaths) -> FastPaths:
-        """The fast paths to use: none with an audit, which requests on fast paths bypass, and none
-        if a service outside may judge a request.
-        """
-        plain = self.audit_settings is not None or self.options.api_server.asks
-        return PLAIN if plain else FastPaths.of(fast)
-
     def _close_audit(self) -> None:
         """Write the events that wait, and close the log."""
         for server in self.api_servers.values():
@@ -278,22 +277,29 @@ class Cluster:
         standing.shared, standing.doors = dict.fromkeys(shared), dict.fromkeys(shared[1:])
         supervisor.add("storage", self.storage.main)
         for index in range(plan.api_server.replicas):
-            name = f"apiserver-{index}"
-            address = f"172.16.250.{index + 1}"  # no node has this address: see node_spec
-            server = self.api_servers[name] = self._plane.api_server(name, address)
-            supervisor.add(name, server.main)
+            server = self.api_server(index)
+            self.api_servers[server.name] = server
+            supervisor.add(server.name, server.main)
         supervisor.add("admin", self.admin.main)
         self._add_replicas("controller-manager", plan.controller_manager, self.manager_main)
-        self._add_replicas("scheduler", plan.scheduler, self._plane.scheduler_main)
+        for name, part in (("scheduler", plan.scheduler), *plan.schedulers.items()):
+            self._add_replicas(name, part, partial(self._plane.scheduler_main, name))
         for process in add_drivers(self):
             self._boots.add(process, process.start)
         for node in plan.nodes:
             self.add_node(node)
         if self._adoption is not None:
             self.storage.store.subscribe(self.scheme.prefix("nodes"), self._adoption.see)
-        self.hand_in(storage_objects(plan.storage, self.names))
+        self.hand_in(first_objects(plan, self.names))
         if plan.established:
+            from sim.app.established import Established
+
             Established(self, self._boots.release).begin()
+
+    def api_server(self, index: int) -> ApiServer:
+        """One of the API servers.  Subclasses may connect it otherwise."""
+        address = f"172.16.250.{index + 1}"  # no node has this address: see node_spec
+        return self._plane.api_server(f"apiserver-{index}", address)
 
     def manager_main(self) -> Callable[[Context], Any]:
         """The main function of a controller manager.  Subclasses may add controllers."""
@@ -309,13 +315,18 @@ class Cluster:
     def node_spec(self, plan: NodePlan) -> NodeSpec:
         """The machine that a plan describes."""
         self._made += 1
-        return node_spec(self.names, plan, self._made)
+        spec = node_spec(self.names, plan, self._made)
+        return replace(spec, pod_cidr=None) if self.options.controller_manager.gives_ranges else spec
 
     def add_node(self, plan: NodePlan) -> Node:
         """Add a node: its machine, and its agent, which registers it."""
+        from actors.node.agent import node_agent_main
+        from actors.node.node import Node
+        from actors.node.runtime.machine import Machine
+
         machine = Machine(self.node_spec(plan))
         machine.disks = self.disks
-        machine.sharing = partial(pods_sharing, self.storage.store, self.scheme)
+        machine.sharing = self._sharing.of
         machine.log = None if self._agent_logs is None else self._agent_logs.of(plan.name)
         machine.fabric = self.pod_network.fabric
         options = self.options.nodes.get(plan.name)
@@ -328,6 +339,8 @@ class Cluster:
         node = self.nodes[plan.name] = Node(self.kernel, machine, actor)
         self.machine_watch.add(plan.name, node)
         self._boots.add(actor, node.start_agent)
+        if self.plan.kube_proxy is not None:
+            self.traffic.proxies.add(node, self._boots)
         return node
 
     def add_program(
@@ -362,12 +375,10 @@ class Cluster:
         return actor
 
     def metrics(self) -> ComponentMetrics:
-        """The metrics of API servers, controller managers and schedulers, which count from the
-        first call of this method on.
+        """The metrics of API servers, controller managers and schedulers from the first call on.
 
-        `metrics().text("scheduler")` is what Prometheus would read of all schedulers, and
+        `metrics().text("scheduler")` is what Prometheus would read, in virtual time, and
         `metrics().value("scheduler_schedule_attempts_total", result="scheduled")` one number.
-        Times are virtual.
         """
         from sim.app.measured.components import ComponentMetrics
 
@@ -434,21 +445,20 @@ class Cluster:
         """Judges what users may do."""
         return self._plane.authorization
 
-    def connect(self, ctx: Context, doors: Mapping[str, Endpoint] | None = None) -> list[Channel]:
+    def connect(
+        self, ctx: Context, doors: Mapping[str, Endpoint] | None = None, host: str = ""
+    ) -> list[Channel]:
         """Channels from an actor to every API server.
 
         The first is the server on the actor's own host, or one that its name chooses.
 
-        doors: the servers as the actor reaches them
+        doors: the servers as the actor reaches them; host: of the actor, by default of its name
         """
         servers = list(self.api_servers)
         tail = ctx.name.rsplit("-", 1)[-1]
         start = int(tail) % len(servers) if tail.isdigit() else 0
-        order = servers[start:] + servers[:start]
-        return [Channel(ctx, ctx.name, doors or self.api_servers, target) for target in order]
-
-    def _admin_client(self, ctx: Context) -> Client:
-        return Client(ctx, self.scheme, self.connect(ctx), self.admin_user, qps=0, burst=0, agent="orrery")
+        reached = self.files.verified(doors or self.api_servers)
+        return [Channel(ctx, host or ctx.name, reached, each) for each in servers[start:] + servers[:start]]
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -483,6 +493,9 @@ class Cluster:
             await self.run_for(step)
         return True
 
+    run_until_steady = until_steady
+    traffic = cached_property(traffic_of)
+    send_requests = property(lambda self: self.traffic.begin)
     # --- objects ----------------------------------------------------------------------------------
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
@@ -503,9 +516,7 @@ class Cluster:
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """The commands of the admin that had no effect, and the leases that candidates for leader
-        were refused, each with the reason.
-        """
+        """Commands of the admin and leases of candidates for leader that were refused, and why."""
         return (*self.admin.refused, *self._refused_leases)
 
     def election_lease(self, component: str) -> tuple[str, str]:
@@ -514,12 +525,12 @@ class Cluster:
 
     def request(self, verb: Verb, resource: str, namespace: str = "", name: str = "", **more: Any) -> Reply:
         """The reply of an API server to a request of the administrator, at this instant."""
-        known = resource_named(self.scheme, resource)
+        entry = resource_named(self.scheme, resource)
         request = Request(
             verb=verb,
-            resource=known.plural,
-            group=known.group,
-            version=known.version,
+            resource=entry.plural,
+            group=entry.group,
+            version=entry.version,
             namespace=namespace,
             name=name,
             user=self.admin_user,
@@ -546,8 +557,8 @@ class Cluster:
 
     def get(self, resource: str, name: str, namespace: str = "default") -> dict[str, Any] | None:
         """One stored object; None if it does not exist."""
-        known = resource_named(self.scheme, resource)
-        reply = self.request("get", resource, namespace if known.namespaced else "", name)
+        entry = resource_named(self.scheme, resource)
+        reply = self.request("get", resource, namespace if entry.namespaced else "", name)
         return reply.obj if reply.ok else None
 
     def observe(
@@ -603,6 +614,7 @@ class Cluster:
             self.nodes,
             self.options.nodes,
             self.plan.programs,
+            enforces=self.plan.network_policies,
         )
 
     @cached_property
@@ -612,10 +624,10 @@ class Cluster:
 
     def fail_node(self, name: str, how: str) -> None:
         """Make a node fail in one of `sim.faults.machines.fail.WAYS`: power-loss, shutdown, hang, …"""
-        way = next((way for way in WAYS if way == how), None)
-        if way is None:
-            raise InputError(f"no node fails by {how!r}", "", f"one of: {', '.join(WAYS)}")
-        fail_node(self.faults, "", self._node_named(name), way)
+        for way in WAYS:
+            if way == how:
+                return fail_node(self.faults, "", self._node_named(name), way)
+        raise InputError(f"no node fails by {how!r}", "", f"one of: {', '.join(WAYS)}")
 
     def heal_node(self, name: str) -> None:
         """End all faults of a node."""
@@ -634,8 +646,8 @@ class Cluster:
         part = name.removesuffix("-leader")
         # The lease is read from the storage: perhaps no API server runs.
         lease = self.storage.store.get(self.scheme.key("leases", *self.election_lease(part)))
-        found = "" if lease is None else holder_of(lease.obj["spec"]).split("_")[0]
-        return found if found in self.supervisor.actors else f"{part}-0"
+        result = "" if lease is None else holder_of(lease.obj["spec"]).split("_")[0]
+        return result if result in self.supervisor.actors else f"{part}-0"
 
     def drop_watches(self, resource: str, client: str) -> None:
         """End watches: of a resource, of clients that match a glob ("" means all)."""

@@ -79,8 +79,13 @@ class Established:
         self._server = next(iter(cluster.api_servers.values()))
         self._store = cluster.storage.store
         self._view = View(self._names, whole_objects=bool(cluster.scheduler_plugins))
+        options = cluster.options.scheduler
+        # Pods of other profiles are left to the scheduler.
         self._attempts = Attempts(
-            self._view, cluster.options.scheduler.percentage_of_nodes_to_score, cluster.scheduler_plugins
+            self._view,
+            options.percentage_of_nodes_to_score,
+            cluster.scheduler_plugins,
+            spec=options.profiles[0],
         )
         stream = self._kernel.stream("established")
         self._bits = stream.getrandbits
@@ -133,9 +138,9 @@ class Established:
 
     def _ask(self, user: UserInfo, manager: str, verb: Verb, resource: str | Resource, **more: Any) -> Reply:
         """The reply to a request of a user, at this instant."""
-        known = self._cluster.scheme.resource(resource)
+        entry = self._cluster.scheme.resource(resource)
         request = Request(
-            verb=verb, resource=known.plural, group=known.group, version=known.version, user=user, manager=manager,
+            verb=verb, resource=entry.plural, group=entry.group, version=entry.version, user=user, manager=manager,
             cause=self._kernel.cause, **more,
         )  # fmt: skip
         served = self._server.serve(request)
@@ -230,13 +235,13 @@ class Established:
         volume: Obj | None = obj
         if obj["kind"] == "PersistentVolume":
             of_claim = spec.get("claimRef") or {}
-            found = get(
+            result = get(
                 key("persistentvolumeclaims", of_claim.get("namespace", ""), of_claim.get("name", ""))
             )
-            claim = None if found is None else found.obj
+            claim = None if result is None else result.obj
         else:
-            found = get(key("persistentvolumes", "", spec.get("volumeName") or ""))
-            volume = None if found is None else found.obj
+            result = get(key("persistentvolumes", "", spec.get("volumeName") or ""))
+            volume = None if result is None else result.obj
         for write in bindings(claim, volume, self._names) if claim and volume else ():
             reply = self._controller(persistentvolume_binder.CLIENT, "update", **write)
             if not reply.ok:
@@ -269,7 +274,7 @@ class Established:
         As soon as one pod of a template runs, the others are copied from it.
         """
         meta, places = owner.obj["metadata"], self._places_of(owner.obj)
-        for made in range(1, child.times + 1):
+        for new in range(1, child.times + 1):
             self._kernel.follow(owner.cause)
             reply = self._controller(
                 child.client, "create", child.resource, namespace=meta["namespace"], body=child.body
@@ -282,8 +287,8 @@ class Established:
                 yield from self._follow(reply.item)
                 continue
             like = self._start(reply.obj, places)
-            if like is not None and made < child.times and meta["namespace"] not in self._limited:
-                yield from self._copies(child, like, child.times - made, owner.cause, places)
+            if like is not None and new < child.times and meta["namespace"] not in self._limited:
+                yield from self._copies(child, like, child.times - new, owner.cause, places)
                 break
         return True
 
@@ -312,14 +317,14 @@ class Established:
             self._settle(info, node, self._held(meta))
         if not node_side.is_settled(pod) or info.volumes:
             return None
-        if not node and waits(pod, cluster.options.scheduler.scheduler_name):
+        if not node and waits(pod, (self._attempts.profile.spec.name,)):
             node = self._chosen(info)
             if not node or not self._bind(info, node).ok:
                 return None
         if node not in cluster.nodes or not node_side.has_images(cluster.nodes[node].machine, pod):
             return None
-        held = self._held(meta)
-        status = status_patch(held.obj["status"], self._run(node, held.obj))
+        current = self._held(meta)
+        status = status_patch(current.obj["status"], self._run(node, current.obj))
         updated = self._agent(
             node, "patch", "pods", subresource="status", namespace=meta["namespace"], name=meta["name"],
             body={"metadata": {"uid": meta["uid"]}, "status": status}, content_type=self._names.media_strategic_patch,
@@ -336,13 +341,13 @@ class Established:
         if len(claims) != len(info.volumes):
             return False
         key = self._cluster.scheme.key
-        found = [self._store.get(key("persistentvolumeclaims", namespace, claim)) for claim in claims]
-        return all(claim is not None and claim.obj["spec"].get("volumeName") for claim in found)
+        result = [self._store.get(key("persistentvolumeclaims", namespace, claim)) for claim in claims]
+        return all(claim is not None and claim.obj["spec"].get("volumeName") for claim in result)
 
     def _held(self, meta: Obj) -> Item:
-        held = self._store.get(self._cluster.scheme.key("pods", meta["namespace"], meta["name"]))
-        assert held is not None
-        return held
+        current = self._store.get(self._cluster.scheme.key("pods", meta["namespace"], meta["name"]))
+        assert current is not None
+        return current
 
     def _bind(self, info: PodInfo, node: str) -> Reply:
         meta, names = info.obj["metadata"], self._names
@@ -368,19 +373,19 @@ class Established:
         """Copy a running pod into the storage; without a node, create a pending pod."""
         obj, bits = like.item.obj, self._bits
         meta, spec = obj["metadata"], obj["spec"]
-        held = {name: value for name, value in obj["status"].items() if name not in OWN}
+        current = {name: value for name, value in obj["status"].items() if name not in OWN}
         prefix, base = like.item.key.rpartition("/")[0], child.body["metadata"]["generateName"]
         storage = self._cluster.storage
         while count:
-            made = {**meta, "name": generated_name(base, bits), "uid": new_uid(bits)}
-            info = PodInfo({**obj, "metadata": made}, like.template)
+            new = {**meta, "name": generated_name(base, bits), "uid": new_uid(bits)}
+            info = PodInfo({**obj, "metadata": new}, like.template)
             node = places.pop(0) if places else self._chosen(info)
             if not node:
                 break
-            pod = {**obj, "metadata": made, "spec": {**spec, "nodeName": node}, "status": held}
+            pod = {**obj, "metadata": new, "spec": {**spec, "nodeName": node}, "status": current}
             pod["status"] = self._run(node, pod)
             storage.writer = "orrery", "create"
-            item = self._store.put(f"{prefix}/{made['name']}", pod, 0, like.item.managed, cause)
+            item = self._store.put(f"{prefix}/{new['name']}", pod, 0, like.item.managed, cause)
             if isinstance(item, Item):
                 self._settle(info, node, item)
                 count -= 1

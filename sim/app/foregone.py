@@ -103,7 +103,7 @@ def _is_steady(plan: Plan, at_us: int) -> bool:
         cluster.scheduler.flags,
         *(node.flags for node in cluster.nodes),
     )
-    if any(flags) or cluster.latency_us is not None:
+    if any(flags) or (cluster.latency_us, cluster.arrivals) != (None, None):
         return False
     return at_us >= (0 if cluster.established else cluster.boot_us + STEADY_US)
 

@@ -1,43 +1,38 @@
 """The metrics of a cluster: what containers use, and the values that a scenario states.
 
-Turns the behaviours that scenarios give to containers (`cpu` of each, `load` of all together,
-`memory`) into samples of pods, and the values that steps state (`StatedMetrics`) into values of
-metrics, for autoscaling.
+Turns what node agents measure of containers (`sim.app.scrapes`) into samples of pods, and the
+values that steps state (`StatedMetrics`) into values of metrics, for autoscaling.
 
-Holds: the ready pods of a query share a `load` evenly, so that more pods use less each; no
-    container uses more CPU than its limit. Of the values of one series that of the newest active
-    step counts.
+Holds: the ready pods of a workload share a `load` evenly, so that more pods use less each. Of the
+    values of one series that of the newest active step counts.
 
-Mirrors  kubernetes-sigs/metrics-server v0.6 as autoscaling sees it: samples of pods on nodes that
-         answer, over a window; kubernetes-sigs/custom-metrics-apiserver pkg/provider/errors.go (an
-         unknown metric of an object).
-Differs  a sample is of the instant of the query, not of the last scrape (15 s apart upstream).
+Mirrors  kubernetes-sigs/metrics-server v0.6; kubernetes-sigs/custom-metrics-apiserver
+         pkg/provider/errors.go (an unknown metric of an object).
+Differs  a value that a step states is of the instant of the query.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from actors.controllers.shared.metrics_api import Metric, Sample, Value, none_returned, not_fetched
-from actors.node.node import Node
-from actors.node.runtime.containers import Container
-from actors.node.runtime.forecast import memory_of
-from actors.node.runtime.machine import Machine
 from sim.api.objects import is_ready
-from sim.api.scheme.scheme import Scheme
-from sim.api.types import Obj
 from sim.dataclass import dataclass
 from sim.faults.surroundings.metric import TellMetric, group_kind
-from sim.kernel import Kernel
-from sim.units import SECOND, quantity_milli
 
 if TYPE_CHECKING:
+    from actors.node.node import Node
+    from actors.node.runtime.containers import Container
+    from actors.node.runtime.machine import Machine
     from actors.node.server.pages.figures import Figures
     from actors.storage import MemoryStore
-
-WINDOW_US = 15 * SECOND  # metrics-server: --metric-resolution
+    from sim.api.scheme.scheme import Scheme
+    from sim.api.types import Obj
+    from sim.app.scrapes import Reading, Usage
+    from sim.kernel import Kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +50,44 @@ class _Stated:
         return one.name, one.namespace, one.kind, one.about, tuple(sorted(one.labels.items())), chosen
 
 
-def pods_sharing(store: MemoryStore, scheme: Scheme, pod: Obj) -> int:
-    """The number of ready pods that share a load with a ready pod: those of its controller.
+class Sharing:
+    """Counts the ready pods that share a load: those of a workload.
 
-    0: the pod takes no load
+    All ReplicaSets of a Deployment are one workload.
     """
-    if not is_ready(pod):
-        return 0
-    owner = _owner(pod)
-    if not owner:
-        return 1
-    items = store.bucket(scheme.resource("pods").prefix).items
-    namespace = pod["metadata"]["namespace"]
-    others = (item.obj for item in items.values() if item.obj["metadata"]["namespace"] == namespace)
-    return max(1, sum(is_ready(other) and _owner(other) == owner for other in others))
+
+    def __init__(self, store: MemoryStore, scheme: Scheme) -> None:
+        self._store = store
+        self._pods, self._sets = (scheme.resource(plural).prefix for plural in ("pods", "replicasets"))
+        self._revision = -1
+        self._owners: dict[str, str] = {}
+        self._ready: dict[str, int] = {}
+
+    def of(self, pod: Obj) -> int:
+        """How many pods share the load of a pod; 0 if it takes none, since it is not ready."""
+        if not is_ready(pod):
+            return 0
+        if self._store.revision != self._revision:
+            self._count()
+        return max(1, self._ready.get(self._workload(pod), 1))
+
+    def _count(self) -> None:
+        self._revision = self._store.revision
+        sets = [item.obj for item in self._store.bucket(self._sets).items.values()]
+        self._owners = {one["metadata"]["uid"]: _owner(one) for one in sets}
+        pods = [item.obj for item in self._store.bucket(self._pods).items.values()]
+        self._ready = Counter(self._workload(one) for one in pods if is_ready(one))
+        self._ready.pop("", None)
+
+    def _workload(self, pod: Obj) -> str:
+        """The uid of the owner of a pod's controller, or else of that; "" if there is none."""
+        owner = _owner(pod)
+        return self._owners.get(owner) or owner
 
 
-def _owner(pod: Obj) -> str:
-    """The uid of the controller of a pod, "" if it has none."""
-    references = pod["metadata"].get("ownerReferences") or ()
+def _owner(obj: Obj) -> str:
+    """The uid of the controller of an object, "" if it has none."""
+    references = obj["metadata"].get("ownerReferences") or ()
     return next((each["uid"] for each in references if each.get("controller")), "")
 
 
@@ -123,26 +137,31 @@ class MetricsServer:
         self._nodes = nodes
         self._stated = stated
         self._scheme = scheme
+        self._figures: dict[str, tuple[object, Figures]] = {}
+        from sim.app.scrapes import PERIOD_US, Scrapes
+
+        self._window_us = PERIOD_US
+        self._scrapes = Scrapes(kernel, self._read)
 
     def resource(
         self, pods: Sequence[Obj], name: str, container: str, wall_us: int
     ) -> Mapping[str, Sample] | str:
         """Samples of a resource by pod, or an error.  container: "" for all of each pod"""
-        ready = sum(is_ready(pod) for pod in pods)
         samples: dict[str, Sample] = {}
         for pod in pods:
-            containers = self._running(pod)
-            if container and containers:
-                containers = [one for one in containers if one.name == container]
-                if not containers:
+            used = self.pod_usage(pod)
+            if used is None:
+                continue
+            parts = used.parts
+            if container:
+                if container not in parts:
                     place = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
                     what = f"container {container} not present in metrics for pod {place}"
                     return f"failed to get container metrics: {what}"
-            if containers:
-                sharing = ready if is_ready(pod) else 0
-                milli = sum(self._used(pod, one, name, sharing) for one in containers)
-                cause = self._nodes[pod["spec"]["nodeName"]].machine.records.usage
-                samples[pod["metadata"]["name"]] = Sample(milli, wall_us, WINDOW_US, cause)
+                parts = {container: parts[container]}
+            milli = sum(_milli(name, *each) for each in parts.values())
+            at_us = self._kernel.epoch_us + used.at_us
+            samples[pod["metadata"]["name"]] = Sample(milli, at_us, used.window_us, used.cause)
         return samples
 
     def of_pods(self, pods: Sequence[Obj], metric: Metric, wall_us: int) -> Mapping[str, Sample] | str:
@@ -160,9 +179,9 @@ class MetricsServer:
                 if one.load:
                     milli = milli // ready if is_ready(pod) else 0
                 name = pod["metadata"]["name"]
-                before = samples.get(name, Sample(0, wall_us, WINDOW_US))
+                before = samples.get(name, Sample(0, wall_us, self._window_us))
                 cause = max(stated.cause, before.cause)
-                samples[name] = Sample(before.milli + milli, wall_us, WINDOW_US, cause)
+                samples[name] = Sample(before.milli + milli, wall_us, self._window_us, cause)
         return samples
 
     def of_object(self, about: Obj, metric: Metric) -> Value | str:
@@ -170,9 +189,9 @@ class MetricsServer:
         group, name = about.get("apiVersion", "").rpartition("/")[0], about["name"]
         if (group, about["kind"]) == ("", "Namespace"):
             name = metric.namespace  # client.go: only the autoscaler's own namespace is requested
-        found = _sum(self._stated.of(metric, group_kind(group, about["kind"]), name))
-        if found is not None:
-            return found
+        result = _sum(self._stated.of(metric, group_kind(group, about["kind"]), name))
+        if result is not None:
+            return result
         resource = self._scheme.by_kind(about.get("apiVersion", ""), about["kind"])
         what = resource.group_resource if resource else about["kind"]
         problem = f"the server could not find the metric {metric.name} for {what} {name}"
@@ -182,41 +201,54 @@ class MetricsServer:
         """The value of an external metric, or an error."""
         return _sum(self._stated.of(metric, "")) or none_returned("external")
 
-    def containers_of(self, pod: Obj) -> list[tuple[str, int, int]]:
-        """Name, CPU in thousandths and memory in bytes of each measured container of a pod, as the
-        agent of its node shows them.
-        """
-        figures, now_us = self._figures(pod["spec"].get("nodeName", "")), self._kernel.now_us
-        found = None if figures is None else figures.of(pod["metadata"]["uid"])
-        return [
-            (one.container.name, one.cpu_milli, one.memory)
-            for one in (() if found is None else found.containers)
-            if one.container.started_us + WINDOW_US <= now_us
-        ]
+    def wall_us(self, at_us: int) -> int:
+        """An instant as Unix time, by the server's clock."""
+        return self._kernel.epoch_us + at_us
 
-    def node_usage(self, node: str) -> tuple[int, int] | None:
-        """CPU in thousandths and memory in bytes of a node, as its agent shows them; None without
-        an answer.
-        """
-        figures = self._figures(node)
-        if figures is None:
-            return None
-        return sum(pod.cpu_milli for pod in figures.pods()), figures.node_memory()[1]
+    def pod_usage(self, pod: Obj) -> Usage | None:
+        """What a pod used between two scrapes."""
+        return self._scrapes.pod(pod["metadata"]["uid"])
+
+    def node_usage(self, node: str) -> Usage | None:
+        """What a node used between two scrapes."""
+        return self._scrapes.node(node)
+
+    def _read(self) -> Reading:
+        """Scrape the agents that answer."""
+        from actors.node.server.pages.figures import Figures
+        from sim.app.scrapes import Point, Reading
+
+        now_us, pods, causes, nodes = (
+            self._kernel.now_us,
+            dict[str, dict[str, Point]](),
+            dict[str, int](),
+            dict[str, Point](),
+        )
+        for name in self._nodes:
+            machine = self._machine(name)
+            if machine is None:
+                continue
+            current = self._figures.get(name)
+            if current is None or current[0] is not machine.agent:
+                current = self._figures[name] = machine.agent, Figures(machine.agent)
+            figures, running = current[1], current[1].pods()
+            for pod in running:
+                pods[pod.worker.uid] = {
+                    one.container.name: Point(
+                        one.container.started_us, now_us, one.cpu_ns, one.memory, one.cpu_milli
+                    )
+                    for one in pod.containers
+                }
+                causes[pod.worker.uid] = machine.records.usage
+            rate, memory = sum(pod.cpu_milli for pod in running), figures.node_memory()[1]
+            nodes[name] = Point(machine.agent.began_us, now_us, figures.node_cpu_ns(running), memory, rate)
+        return Reading(pods, causes, nodes)
 
     def _machine(self, node: str) -> Machine | None:
         """The machine of a node with an agent that answers requests."""
-        found = self._nodes.get(node)
-        agent = None if found is None else found.machine.agent
-        return None if found is None or agent is None or not agent.options.listens else found.machine
-
-    def _figures(self, node: str) -> Figures | None:
-        """The readings of a node's agent, if it answers requests."""
-        machine = self._machine(node)
-        if machine is None:
-            return None
-        from actors.node.server.server import server_of
-
-        return server_of(machine.agent).figures
+        result = self._nodes.get(node)
+        agent = None if result is None else result.machine.agent
+        return None if result is None or agent is None or not agent.options.listens else result.machine
 
     def stated_names(self, *, external: bool) -> list[str]:
         """The stated metrics as discovery names them, without duplicates."""
@@ -230,22 +262,14 @@ class MetricsServer:
         runtime, now_us = machine.pods.get(pod["metadata"]["uid"]), self._kernel.now_us
         if runtime is None:
             return []
-        return [c for c in runtime.running(now_us) if c.started_us + WINDOW_US <= now_us]
+        return [c for c in runtime.running(now_us) if c.started_us + self._window_us <= now_us]
 
-    def _used(self, pod: Obj, container: Container, name: str, sharing: int) -> int:
-        """The use of a resource in thousandths.
 
-        sharing: the number of pods that share a load, this pod included; 0 if it takes no load
-        """
-        if name == "memory":
-            return memory_of(container, self._kernel.now_us) * 1000
-        if name != "cpu":
-            return 0
-        behaviour = container.behaviour
-        used = behaviour.cpu_milli + (behaviour.load_milli // sharing if sharing else 0)
-        spec: Obj = next((c for c in pod["spec"]["containers"] if c["name"] == container.name), {})
-        limit = ((spec.get("resources") or {}).get("limits") or {}).get("cpu")
-        return used if limit is None else min(used, quantity_milli(limit))
+def _milli(resource: str, cpu_nano: int, memory: int) -> int:
+    """A resource in thousandths, rounded up as a Quantity is."""
+    if resource == "memory":
+        return memory * 1000
+    return -(-cpu_nano // 1_000_000) if resource == "cpu" else 0
 
 
 def _sum(stated: Iterator[_Stated]) -> Value | None:

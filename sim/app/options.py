@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from actors.apiserver.options import UNCACHED, ApiServerOptions
@@ -26,27 +25,28 @@ from sim.api.validation.metadata import labels
 from sim.app.audit.settings import read_settings
 from sim.dataclass import dataclass
 from sim.errors import InputError, Problems, suggestion
-from sim.files import read_text
 from sim.ident import NAMES, Names
-from sim.options.apiserver.audit import BATCH, POLICY
+from sim.options.apiserver.audit import BATCH
 from sim.options.apiserver.audit import WEBHOOK as AUDIT_WEBHOOK
 from sim.options.apiserver.authentication import AuthenticationFlags
-from sim.options.apiserver.server import ApiServerFlags, ReplicaFlags, parse_api_server
+from sim.options.apiserver.server import POLICY_FILE, ApiServerFlags, ReplicaFlags, parse_api_server
 from sim.options.base import effects_of, idle_reason, mapping, options_of, raw_option
 from sim.options.controllers.manager import ControllerManagerOptions, parse_controller_manager
 from sim.options.features.gates import FEATURE_GATES, enabled, gates_of, idle_gates
 from sim.options.features.idle import reason
+from sim.options.groups.election import ElectionFlags
+from sim.options.groups.metrics import MetricsFlags
 from sim.options.machines import SWAPS_HEAD, swap_row
-from sim.options.metrics import MetricsFlags
 from sim.options.node.agent import NodeAgentOptions, parse_node_agent
 from sim.options.node.configuration import with_configuration
 from sim.options.node.machine import KERNEL_DEFAULTS
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, NodePlan
+from sim.scenario.read.option_file import OptionFile, OptionFiles
 from sim.units import NANO, SECOND, format_quantity_nano, quantity_nano, quantity_style
 
 if TYPE_CHECKING:
-    from sim.wire.outside.calls import Receiver
+    from sim.wire.outside.receiver import Receiver
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ class ClusterOptions:
 
     nodes: by node name
     off: group, version and plural of resources that are not served
+    schedulers: further ones, by name
     tokens: how tokens of service accounts are issued
     authentication: how clients from outside are authenticated
     metrics: which metric families each kind of process shows
@@ -68,11 +69,15 @@ class ClusterOptions:
     authentication: AuthenticationFlags
     metrics: Mapping[str, MetricsFlags]
     off: frozenset[tuple[str, str, str]] = frozenset()
+    schedulers: Mapping[str, SchedulerOptions] = field(default_factory=dict)
 
     @property
     def election_leases(self) -> dict[str, tuple[str, str]]:
         """Namespace and name of the Lease by which the replicas of each component elect a leader."""
-        both = {"controller-manager": self.controller_manager, "scheduler": self.scheduler}
+        both: Mapping[str, ElectionFlags] = {
+            "controller-manager": self.controller_manager,
+            "scheduler": self.scheduler,
+        }
         return {
             part: (flags.leader_elect_resource_namespace, flags.leader_elect_resource_name)
             for part, flags in both.items()
@@ -103,12 +108,12 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
     with problems.part():
         _check_server(schedulers.server, server.replicas, scheduler)
     with problems.part():
-        audit = read_settings(flags, names, server.places.get(POLICY, server.place))
+        audit = read_settings(flags, names, files_of(server))
     with problems.part():
-        api_server = api_server_options(flags, server.place, server.replicas, server.places, names)
+        api_server = api_server_options(flags, files_of(server), server.replicas, names)
     problems.report()
     return ClusterOptions(
-        api_server if audit is None else replace(api_server, audit=audit),
+        replace(api_server, audit=audit, capacity_nano=server.capacity_nano),
         controllers,
         schedulers,
         nodes,
@@ -116,7 +121,38 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
         flags,
         {"apiserver": flags, "controller-manager": controllers, "scheduler": schedulers},
         off,
+        _more_schedulers(plan, schedulers, names),
     )
+
+
+def _more_schedulers(plan: ClusterPlan, first: SchedulerOptions, names: Names) -> dict[str, SchedulerOptions]:
+    """The options of further schedulers: by default each has a profile and a lease of its own name.
+
+    Raises InputError, also if two schedulers have a profile of one name.
+    """
+    profiles = {profile.name: "scheduler" for profile in first.profiles}
+    options = {}
+    for name, part in plan.schedulers.items():
+        own = dict.fromkeys(("scheduler-name", "leader-elect-resource-name"), name)
+        if raw_option(part.flags, "config"):
+            own = {}
+        flags = {
+            "leader-elect": False,
+            **own,
+            **{key.removeprefix("--"): one for key, one in part.flags.items()},
+        }
+        options[name] = parse_scheduler(flags, names=names, place=part.place, places=part.places)
+        for profile in options[name].profiles:
+            if profile.name in profiles:
+                what = f"{profiles[profile.name]} and {name} both place the pods of {profile.name!r}"
+                raise InputError(what, part.place, "give one of them another schedulerName")
+            profiles[profile.name] = name
+    return options
+
+
+def files_of(part: ComponentPlan | NodePlan) -> OptionFiles:
+    """The files that the options of a daemon name."""
+    return OptionFiles(part.place, part.places)
 
 
 def _check_daemons(plan: ClusterPlan, names: Names) -> dict[str, NodeAgentOptions]:
@@ -163,11 +199,11 @@ def _check_cache_sizes(
 ) -> None:
     """Check that each names an existing resource, and change whether that has a watch cache."""
     sizes = flags.watch_cache_sizes
-    known = {each.group_resource: each.rule for each in Scheme(names, off).resources} if sizes else {}
+    entry = {each.group_resource: each.rule for each in Scheme(names, off).resources} if sizes else {}
     for name, size in sizes.items():
-        if name not in known:
-            raise InputError(f"there is no resource {name!r}", place, suggestion(name, sorted(known)))
-        if (size > 0) is not (known[name] in UNCACHED):
+        if name not in entry:
+            raise InputError(f"there is no resource {name!r}", place, suggestion(name, sorted(entry)))
+        if (size > 0) is not (entry[name] in UNCACHED):
             raise InputError(
                 f"watch-cache-sizes: {name}#{size} has no effect",
                 place,
@@ -204,20 +240,20 @@ def idle_options(plan: ClusterPlan) -> list[str]:
 def _idle_flags(node: NodePlan, names: Names) -> list[str]:
     """The options of an agent that are taken without an effect, where they change their default."""
     flags, places = with_configuration(node.flags, names, node.place, node.places)
-    effects, found = effects_of(NodeAgentOptions), []
+    effects, result = effects_of(NodeAgentOptions), []
     for declared in options_of(NodeAgentOptions).values():
         name = declared.spelled(names)
-        given, why = raw_option(flags, name), idle_reason(effects[declared.name])
-        if given is None or not why:
+        entry, why = raw_option(flags, name), idle_reason(effects[declared.name])
+        if entry is None or not why:
             continue
         try:
-            changes = declared.value(given, names) != declared.value(declared.default, names)
+            changes = declared.value(entry, names) != declared.value(declared.default, names)
         except ValueError:  # it is refused, when the options are read
             continue
         if changes:
             place = places.get(name) or places.get(f"--{name}") or node.place
-            found.append(f"{place}: option {name} changes nothing: {why}")
-    return found
+            result.append(f"{place}: option {name} changes nothing: {why}")
+    return result
 
 
 _DAEMONS: Mapping[str, type[Any]] = {
@@ -233,16 +269,16 @@ def _idle_gates(part: ComponentPlan | NodePlan, daemon: str, names: Names) -> li
     flags, places = part.flags, part.places
     if isinstance(part, NodePlan):
         flags, places = with_configuration(flags, names, part.place, places)
-    given = raw_option(flags, FEATURE_GATES)
+    entry = raw_option(flags, FEATURE_GATES)
     try:
-        found = idle_gates(mapping(given), gates_of(_DAEMONS[daemon].__name__)) if given else []
+        result = idle_gates(mapping(entry), gates_of(_DAEMONS[daemon].__name__)) if entry else []
     except (KeyError, ValueError):  # it is refused, when the options are read
         return []
     place = places.get(FEATURE_GATES, part.place)
     owners = {
-        gate: [name for name, one in _DAEMONS.items() if gate in gates_of(one.__name__)] for gate in found
+        gate: [name for name, one in _DAEMONS.items() if gate in gates_of(one.__name__)] for gate in result
     }
-    return [f"{place}: feature gate {gate} changes nothing: {reason(gate, owners[gate])}" for gate in found]
+    return [f"{place}: feature gate {gate} changes nothing: {reason(gate, owners[gate])}" for gate in result]
 
 
 def _check_controllers(options: ControllerManagerOptions, place: str) -> None:
@@ -254,8 +290,8 @@ def _check_controllers(options: ControllerManagerOptions, place: str) -> None:
             from actors.controllers.table import LOOPS  # which imports all controllers
 
             if entry not in LOOPS:
-                known = f"there are: {', '.join(LOOPS)}"
-                raise InputError(f"there is no controller {entry} here", place, known)
+                current = f"there are: {', '.join(LOOPS)}"
+                raise InputError(f"there is no controller {entry} here", place, current)
         lacks = options.lacks(entry)
         if lacks is not None:
             name, value = lacks
@@ -286,9 +322,9 @@ def node_agent_options(node: NodePlan, names: Names) -> NodeAgentOptions:
     place = node.places.get("node-labels", node.place)
     foreign = [key for key in options.node_labels if not agent_may_set(key, names)]
     if foreign:
-        kept = f"allowed are those of {names.node_agent}.{names.domain} and node.{names.domain}, and well-known ones"
+        stored = f"allowed are those of {names.node_agent}.{names.domain} and node.{names.domain}, and well-known ones"
         raise InputError(
-            f"unknown {names.domain!r} labels specified with --node-labels: {foreign}", place, kept
+            f"unknown {names.domain!r} labels specified with --node-labels: {foreign}", place, stored
         )
     problems = labels(options.node_labels, "node-labels")
     if problems:
@@ -296,9 +332,9 @@ def node_agent_options(node: NodePlan, names: Names) -> NodeAgentOptions:
     _check_taints(node, options)
     _check_allocatable(node, options, names)
     _check_kernel(node, options)
-    if (found := problem_of(options, machine_capacity(node), node.topology)) is not None:
-        raise InputError(f"{found[0]}: {found[1]}", node.places.get(found[0], node.place))
-    return options
+    if (result := problem_of(options, machine_capacity(node), node.topology)) is not None:
+        raise InputError(f"{result[0]}: {result[1]}", node.places.get(result[0], node.place))
+    return replace(options, certified=raw_option(flags, "rotate-certificates") is not None)
 
 
 def _check_kernel(node: NodePlan, options: NodeAgentOptions) -> None:
@@ -313,11 +349,11 @@ def _check_kernel(node: NodePlan, options: NodeAgentOptions) -> None:
             f"/proc/swaps contained: {table}",
             node.places.get("fail-swap-on", node.place),
         )
-    for name, wanted in KERNEL_DEFAULTS.items() if options.protect_kernel_defaults else ():
-        if (actual := node.sysctls.get(name, wanted)) != wanted:
+    for name, target in KERNEL_DEFAULTS.items() if options.protect_kernel_defaults else ():
+        if (actual := node.sysctls.get(name, target)) != target:
             flag = name.replace(".", "/", 1)
             raise InputError(
-                f"invalid kernel flag: {flag}, expected value: {wanted}, actual value: {actual}",
+                f"invalid kernel flag: {flag}, expected value: {target}, actual value: {actual}",
                 node.places.get("protect-kernel-defaults", node.place),
             )
 
@@ -349,10 +385,10 @@ def _check_allocatable(node: NodePlan, options: NodeAgentOptions, names: Names) 
             node.places.get("reserved-cpus", node.place),
         )
     for resource, text in machine_capacity(node).items():
-        held = reserved_nano(resource, text, options)
-        left = quantity_nano(text) - held
+        current = reserved_nano(resource, text, options)
+        left = quantity_nano(text) - current
         if left < 0:
-            taken, missing = (format_quantity_nano(n, quantity_style(text)) for n in (held, left))
+            taken, missing = (format_quantity_nano(n, quantity_style(text)) for n in (current, left))
             raise InputError(
                 "invalid Node Allocatable configuration. "
                 f'Resource "{resource}" has an allocatable of {taken}, capacity of {missing}',
@@ -361,19 +397,16 @@ def _check_allocatable(node: NodePlan, options: NodeAgentOptions, names: Names) 
             )
 
 
-def _policies(flags: ApiServerFlags, names: Names, place: str) -> tuple[Policy, ...]:
-    """The policies of the mode ABAC.  Raises InputError for a file that cannot be read.
+def _policies(file: OptionFile, names: Names) -> tuple[Policy, ...]:
+    """The policies of the mode ABAC.  Raises InputError."""
 
-    place: of the option
-    """
-    path = flags.authorization_policy_file
-    if not path:
-        return ()
-    text = read_text(Path(path), place=place)
-    try:
-        return tuple(read_policies(names, text))
-    except PolicyError as error:
-        raise InputError(str(error), f"{path}:{error.line}") from None
+    def read(text: str) -> tuple[Policy, ...]:
+        try:
+            return tuple(read_policies(names, text))
+        except PolicyError as error:
+            raise InputError(str(error), f"{file.path}:{error.line}") from None
+
+    return file.text(read) if file.path else ()
 
 
 def _authorization_webhook(flags: ApiServerFlags) -> WebhookSettings | None:
@@ -382,51 +415,48 @@ def _authorization_webhook(flags: ApiServerFlags) -> WebhookSettings | None:
     return WebhookSettings(
         flags.authorization_webhook_file,
         flags.authorization_webhook_version,
-        flags.authorization_webhook_authorized_us,
-        flags.authorization_webhook_unauthorized_us,
+        flags.authorized_ttl_us,
+        flags.unauthorized_ttl_us,
     )
 
 
-def read_receivers(options: ClusterOptions) -> dict[str, Receiver]:
-    """The services outside that options name, by the option.  Raises InputError."""
+def read_receivers(options: ClusterOptions, files: OptionFiles) -> dict[str, Receiver]:
+    """The services outside that options name, by the option.  Raises InputError.
+
+    files: of the API servers
+    """
     server = options.api_server
     paths = {IMAGE_POLICY: server.admission.image_policy.kubeconfig}
     if server.authorization_webhook is not None:
         paths[AUTHORIZATION] = server.authorization_webhook.kubeconfig
     if server.audit is not None and server.audit.webhook.batching.mode != BATCH:
         paths[AUDIT_WEBHOOK] = server.audit.webhook.config
-    given = {name: Path(path) for name, path in paths.items() if path}
-    if not given:
+    entry = {name: files.of(name, path) for name, path in paths.items() if path}
+    if not entry:
         return {}
     from sim.app.receivers import read_receiver  # which needs sockets
 
-    return {name: read_receiver(path) for name, path in given.items()}
+    return {name: read_receiver(file) for name, file in entry.items()}
 
 
 def api_server_options(
     flags: ApiServerFlags,
-    place: str,
+    files: OptionFiles = OptionFiles(),
     replicas: int = 1,
-    places: Mapping[str, str] | None = None,
     names: Names = NAMES["orch"],
 ) -> ApiServerOptions:
     """The options of a replica.  Raises InputError for admission plugins that there are not.
 
-    place, places: of all flags and of each, for errors
+    files: that the flags name, and the places of these
     """
-
-    def place_of(option: str) -> str:
-        known = places or {}
-        return known.get(option) or known.get(f"--{option}") or place
-
     configuration = Configuration()
     if flags.admission_configuration:
         try:
             configuration = read_configuration(flags.admission_configuration, names)
         except ValueError as error:
             option = "admission-control-config-file"
-            raise InputError(f"option {option}: {error}", place_of(option)) from None
-    check_plugins(flags.enabled_admission, flags.disabled_admission, configuration, place_of)
+            raise InputError(f"option {option}: {error}", files.place_of(option)) from None
+    check_plugins(flags.enabled_admission, flags.disabled_admission, configuration, files.place_of)
 
     def limit(number: int) -> int | None:
         return None if flags.fair or not number else number
@@ -444,7 +474,7 @@ def api_server_options(
         cached=frozenset(name for name, size in flags.watch_cache_sizes.items() if size),
         uncached=frozenset(name for name, size in flags.watch_cache_sizes.items() if not size),
         authorization_modes=flags.authorization_modes,
-        policies=_policies(flags, names, place_of("authorization-policy-file")),
+        policies=_policies(files.of(POLICY_FILE, flags.authorization_policy_file), names),
         authorization_webhook=_authorization_webhook(flags),
         tolerations=Defaults(flags.not_ready_toleration_s, flags.unreachable_toleration_s),
     )

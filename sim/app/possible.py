@@ -152,9 +152,10 @@ def expectations_of(plan: Plan, alone: bool = True, whole: bool = True) -> list[
                 problems.add(InputError(problem, place))
 
     for step in plan.steps:
-        if step.start.condition is not None:
+        waited = [] if step.start.condition is None else [step.start.condition]
+        for condition in (*waited, *(text for choice in step.choices for text in choice.action.conditions)):
             try:
-                check([parse_matter(step.start.condition, names)], step.place)
+                check([parse_matter(condition, names)], step.place)
             except ValueError as error:
                 problems.add(InputError(str(error), step.place))
     built = []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, closing
+from dataclasses import asdict, field
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -11,14 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
+from sim.api.store import path_of
 from sim.app.agents.requests import AgentDoors
 from sim.app.audit.outputs import refuse_webhook
 from sim.app.cluster import Cluster
+from sim.app.control.judging import requests_by_client, take_part
+from sim.app.control.views import diverged
 from sim.app.possible import expectations_of, zones_of
 from sim.app.process.garbage import no_collection
 from sim.app.timetable import await_beginning, begin, begin_as_served, header_of
 from sim.check import Checker, Verdict, World
 from sim.check.availability import AvailablePods
+from sim.check.clients import ServiceRequest
 from sim.dataclass import dataclass
 from sim.errors import InputError
 from sim.ident import NAMES
@@ -29,13 +34,15 @@ from sim.report import BUCKET_US, Timeline
 from sim.report.charts.chart import in_notebook
 from sim.report.charts.run import run_chart
 from sim.report.page import fragment, table
-from sim.report.story import shown
 from sim.scenario.plan.plan import Plan
 from sim.units import Virtual, Wall
 from sim.wire.http.gateway import Gateway
 
 if TYPE_CHECKING:
     from sim.app.control.session import Control
+    from sim.app.travel.rest import Rest
+
+    Steering = Callable[[Control], AbstractAsyncContextManager[None]]
 
 
 class Outside(NamedTuple):
@@ -67,6 +74,7 @@ class Result:
     differs_at: number of the first record that differs from what was served; 0 if that is unknown
     metrics: those of the components at the end, as Prometheus reads them, of a metered run
     unanswered: calls of servers outside that a replay left open at its end, by method and URL
+    requests: how many requests of users had each outcome, by step
     """
 
     name: str
@@ -84,6 +92,7 @@ class Result:
     metrics: str = ""
     unanswered: tuple[str, ...] = ()
     differs_at: int = 0
+    requests: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -112,12 +121,13 @@ class Result:
                     "held_already": verdict.held_already,
                     "at_s": _seconds(verdict.at_us),
                     "since_after_s": _seconds(verdict.since_us),
-                    "objects": [shown(key) for key in verdict.objects],
+                    "objects": [path_of(key) for key in verdict.objects],
                     "true_of": verdict.counted,
                 }
                 for verdict in self.verdicts
             ],
             "refused": list(self.refused),
+            **({"requests": self.requests} if self.requests else {}),
         } | ({} if self.as_served is None else {"as_served": self.as_served})
 
     def outcome(self) -> dict[str, Any]:
@@ -141,11 +151,16 @@ def _seconds(us: int | None) -> float | None:
     return None if us is None else us / 1e6
 
 
-def sample(cluster: Cluster, timeline: Timeline) -> None:
-    """Sample the number of API requests for the timeline at the end of each of its buckets."""
+def sample(cluster: Cluster, timeline: Timeline, checker: Checker | None = None) -> None:
+    """Sample the number of API requests for the timeline at the end of each of its buckets, and
+    those of each client for the expectations that need them.
+    """
+    asking = checker is not None and any(one.needs_requests for one in checker.expectations)
 
     def tick(_: object) -> None:
         now_us = cluster.kernel.now_us
+        if asking and checker is not None:
+            checker.requests(requests_by_client(cluster), now_us)
         timeline.sample(now_us, sum(server.flown for server in cluster.api_servers.values()))
         cluster.kernel.call_at(now_us + BUCKET_US, tick)
 
@@ -153,11 +168,16 @@ def sample(cluster: Cluster, timeline: Timeline) -> None:
 
 
 def record(cluster: Cluster, timeline: Timeline) -> None:
-    """Let a timeline take the commits of a cluster, and how many pods are available."""
+    """Let a timeline take the commits of a cluster, its available pods, and requests of clients."""
     cluster.observe(timeline.see, timeline.resources)
     pods = AvailablePods(timeline.serve)
     cluster.observe(pods.pod, ("pods",))
     cluster.watch_machines(pods.machine)
+
+    def requested(request: ServiceRequest, _: int) -> None:
+        timeline.request(request.service.removeprefix("//services/"), request.outcome, request.sent_us)
+
+    cluster.machine_watch.request_watchers.append(requested)
 
 
 async def run_plan(
@@ -174,6 +194,9 @@ async def run_plan(
     replaces_log: bool = False,
     metered: bool = False,
     agent_logs: Path | None = None,
+    steering: Steering | None = None,
+    sockets: bool = False,
+    rest: Rest | None = None,
 ) -> Result:
     """Run a plan as fast as possible.
 
@@ -185,23 +208,33 @@ async def run_plan(
     audited: False drops the events of the audit that the options ask for; so does `outside`
     replaces_log: True replaces a file that is in the place of the audit log
     agent_logs: a folder for what node agents log
+    steering: what steers the run, and lets it begin (`Control.resume`); the run takes place within
+        it, and has the same result unless it does more
+    sockets: True sends all messages through sockets of the loopback, without fast paths; the
+        result is the same
     metered: True lets the components count from the start, for `Result.metrics`; the trace is the
         same
+    rest: where the run rests, to be continued with other later steps by other processes; the plan
+        is then the common part, and the result is that of the plan of this process
     """
     seed = plan.seed if seed is None else seed
-    expectations = expectations_of(plan, alone=outside is None and prepare is None)
+    prepare = _with_programs(plan, prepare)
+    expectations = expectations_of(plan, outside is None and prepare is None, whole=rest is None)
     for image, program in plan.cluster.programs.items() if outside is None else ():
         problem = f"the program of {image} is a server outside, so that this run would not repeat"
         raise InputError(problem, program.place, "run it by `orrery serve`, or take this line out")
     if audited and outside is None:
         refuse_webhook(plan.cluster.api_server)
     trace = Trace(trace_file, header_of(plan, seed))
-    names = NAMES[plan.cluster.naming]
-    try:
+    kind: type[Cluster] = Cluster
+    if sockets:
+        from sim.app.over_sockets import SocketsCluster as kind
+    world = World(NAMES[plan.cluster.naming], zones_of(plan))
+    with closing(trace):
         with no_collection():
-            checker = Checker(World(names, zones_of(plan)), expectations)
+            checker = Checker(world, [] if steering else expectations)
             make = partial(
-                Cluster,
+                kind,
                 plan.cluster,
                 seed=seed,
                 trace=trace,
@@ -212,18 +245,67 @@ async def run_plan(
                 replaces_log=replaces_log,
                 agent_logs=agent_logs,
             )
-            result = await _run(plan, seed, make, trace, checker, watch, picture, prepare, outside, metered)
+            result = await _run(
+                plan, seed, make, trace, checker, watch, picture, prepare, outside, metered, steering, rest
+            )
         trace.outcome = result.outcome()
         return result
-    finally:
-        trace.close()
 
 
-def _control(cluster: Cluster, plan: Plan) -> Control:
-    """What repeats the steps of users; a run of its own does not import it."""
+def _with_programs(
+    plan: Plan, prepare: Callable[[Cluster], object] | None
+) -> Callable[[Cluster], object] | None:
+    """What prepares a cluster, with the programs of the plan's user."""
+    if not plan.own_programs:
+        return prepare
+    from sim.app.process.own_programs import program_at
+
+    def both(cluster: Cluster) -> None:
+        if prepare is not None:
+            prepare(cluster)
+        for name, reference in plan.own_programs:
+            cluster.add_program(name, program_at(reference))
+
+    return both
+
+
+def _control(cluster: Cluster, plan: Plan, outside: Outside | None, *, steered: bool) -> Control | None:
+    """What steers and judges a run, or repeats the steps of users; a run of its own needs none."""
+    if outside is None and not steered:
+        return None
     from sim.app.control.session import Control
 
-    return Control(cluster, plan, [])
+    expectations = expectations_of(plan, alone=False) if steered else []
+    return Control(cluster, plan, expectations, Virtual(plan.duration_us))
+
+
+async def _begin(cluster: Cluster, plan: Plan, *, replayed: bool, rest: Rest | None) -> None:
+    """Let the plan begin; that of a served cluster as there, or by the operation of its journal."""
+    if not plan.cluster.served:
+        begin(cluster, plan, rest.room if rest else 0, rest.later(plan) if rest else ())
+        return
+    await_beginning(cluster, plan)
+    if not replayed:
+        await begin_as_served(cluster, plan)
+
+
+def _step(checker: Checker, timeline: Timeline, name: str, kind: str, at_us: int) -> None:
+    """A step occurs, or ends."""
+    checker.step(name, kind, at_us)
+    timeline.step(name, kind, at_us)
+
+
+def _verdicts(plan: Plan, checker: Checker, control: Control | None) -> tuple[Verdict, ...]:
+    """The verdicts of a run, of which the plan of a continuation may judge fewer."""
+    judged = {one.expectation.name for one in plan.expectations}
+    verdicts = [one for one in checker.verdicts(plan.duration_us) if one.name in judged]
+    return (*verdicts, *(control.verdicts(plan.duration_us) if control else ()))
+
+
+async def _steered(control: Control, steering: Steering) -> None:
+    """Let a run take place within what steers it."""
+    async with steering(control):
+        await control.finish()
 
 
 def _epoch_us(plan: Plan) -> Wall:
@@ -258,8 +340,8 @@ class _AsServed:
         outside, differs_at = self._outside, self._comparison.differs_at
         if not outside.trace_sha256:
             return (False if differs_at else None), differs_at
-        found = self._trace.sha256() if outside.ended_at is None else self._found
-        return found == outside.trace_sha256, differs_at
+        result = self._trace.sha256() if outside.ended_at is None else self._found
+        return result == outside.trace_sha256, differs_at
 
 
 async def _run(
@@ -273,47 +355,43 @@ async def _run(
     prepare: Callable[[Cluster], object] | None,
     outside: Outside | None,
     metered: bool,
+    steering: Steering | None,
+    rest: Rest | None,
 ) -> Result:
     """The run itself, in a frame of its own, so that no frame holds the cluster afterwards.
 
     The parts of a cluster refer to each other, so that only a garbage collection frees them;
     `outcome.perform`, which makes many runs in one process, requests collections.
     """
-    started = perf_counter()
-    as_served: _AsServed | None = None
+    started, as_served = perf_counter(), None
     timeline = Timeline(NAMES[plan.cluster.naming])
     async with make() as cluster, trio.open_nursery() as beside:
         cluster.kernel.slice_s = ALONE_S
         metrics = cluster.metrics() if metered else None
-        cluster.observe(checker.see, checker.resources)
-        cluster.watch_machines(checker.machine)
+        take_part(cluster, checker)
         if picture:
             record(cluster, timeline)
         if outside is None:  # a served cluster has no samples
-            sample(cluster, timeline)  # without a picture too: the samples are events of the run
-
-        def on_step(name: str, kind: str, at_us: int) -> None:
-            checker.step(name, kind, at_us)
-            timeline.step(name, kind, at_us)
+            sample(cluster, timeline, checker)  # without a picture too: these are events of a run
 
         if prepare is not None:
             prepare(cluster)
         if outside is not None:
             AgentDoors(Gateway(cluster.kernel, cluster.api_servers), cluster.nodes)
             as_served = _AsServed(outside, trace, cluster)
-        control = None if outside is None else _control(cluster, plan)
-        cluster.do.on_step(on_step)
-        if plan.cluster.served:
-            await_beginning(cluster, plan)
-        if not plan.cluster.served:
-            begin(cluster, plan)
-        elif outside is None:
-            await begin_as_served(cluster, plan)
+        control = _control(cluster, plan, outside, steered=steering is not None)
+        cluster.do.on_step(partial(_step, checker, timeline))
+        await _begin(cluster, plan, replayed=outside is not None, rest=rest)
         if watch is not None:
             beside.start_soon(watch, cluster)
-        await cluster.run_until(plan.duration_us)
+        if rest is not None:
+            plan, started = await rest.reached(cluster, checker)
+        if steering is None or control is None:
+            await cluster.run_until(plan.duration_us)
+        else:
+            await _steered(control, steering)
+        checker.finish(partial(diverged, cluster))
         beside.cancel_scope.cancel()
-        steps = cluster.kernel.steps
         text = "" if metrics is None else metrics.text()
         unanswered = cluster.kernel.outside.open_calls if outside is not None else ()
     same, differs_at = (None, 0) if as_served is None else as_served.judge()
@@ -322,13 +400,14 @@ async def _run(
         seed,
         plan.duration_us,
         perf_counter() - started,
-        steps,
+        cluster.kernel.steps,
         trace.sha256(),
-        (*checker.verdicts(plan.duration_us), *(control.verdicts(plan.duration_us) if control else ())),
+        _verdicts(plan, checker, control),
         timeline,
         cluster.refused,
         same,
         metrics=text,
         unanswered=unanswered,
         differs_at=differs_at,
+        requests={} if plan.cluster.kube_proxy is None else cluster.traffic.outcomes(),
     )

@@ -12,7 +12,7 @@ Holds: a call that raises InputError has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -25,7 +25,7 @@ from sim.faults.shared.kinds import StepKind
 from sim.scenario.actions import KINDS
 from sim.scenario.compile import plan_step
 from sim.scenario.plan.plan import PlannedStep
-from sim.units import format_duration
+from sim.units import format_duration, parse_duration_us
 
 StepHook = Callable[[str, str, int], None]
 # Kind, parameters, `for_` and `step_name` of a step to its name.
@@ -60,15 +60,34 @@ class Steps:
         for hook in self._hooks:
             hook(name, kind, at_us)
 
-    def schedule(self, steps: tuple[PlannedStep, ...], zones: Mapping[str, str] | None = None) -> None:
+    def schedule(
+        self,
+        steps: tuple[PlannedStep, ...],
+        zones: Mapping[str, str] | None = None,
+        room: int = 0,
+        later: Collection[str] = (),
+    ) -> None:
         """Schedule the timeline of a scenario.
 
         zones: the zone of each node, for conditions about a zone; default the nodes of the plan
+        room: of orders, for steps that `insert` puts between these
+        later: steps that `insert` schedules
         """
         self._kinds.update({step.name: step.kind for step in steps})
         if zones is not None:
             self._director.zones = zones
-        self._director.schedule(steps)
+        self._director.schedule(steps, room, later)
+
+    def insert(
+        self, steps: tuple[PlannedStep, ...], zones: Mapping[str, str], later: Collection[str] = ()
+    ) -> None:
+        """Schedule what else a timeline has, of which the steps so far are the common part.
+
+        later: steps that another call schedules
+        """
+        self._kinds.update({step.name: step.kind for step in steps})
+        self._director.learn(zones)
+        self._director.insert(steps, later)
 
     def __getattr__(self, name: str) -> Callable[..., str]:
         kind = KINDS.get(name)
@@ -92,16 +111,17 @@ class Steps:
         Raises InputError.
         """
         name = step_name or f"{kind.name}-{sum(each == kind.name for each in self._kinds.values()) + 1}"
-        spelled = {field.name: field.encode_name for field in msgspec.structs.fields(kind.parameters)}
-        given = {
-            spelled.get(key.removesuffix(_TRAILING), key.removesuffix(_TRAILING)): value
-            for key, value in parameters.items()
-        }
-        entry: dict[str, Any] = {"name": name, kind.name: given}
-        if for_ is not None:
-            entry["for"] = for_
-        self.perform_entry(entry, at_us)
+        self.perform_entry(entry_of(kind, parameters, for_, name), at_us)
         return name
+
+    def perform_timeline(self, steps: Iterable[Mapping[str, Any]]) -> None:
+        """Schedule steps of a timeline, which have names: at their times, or after another one."""
+        at_us: dict[str, int] = {}
+        for step in steps:
+            entry = {key: value for key, value in step.items() if key not in ("at", "after", "delay")}
+            begin_us = at_us[step["after"]] if "after" in step else 0
+            at_us[step["name"]] = begin_us + parse_duration_us(step.get("at", step.get("delay", "0s")))
+            self.perform_entry(entry, at_us[step["name"]])
 
     def perform_entry(self, entry: Mapping[str, Any], at_us: int = 0, by: str = "") -> None:
         """As `perform`, for the entry of a step with a name.  by: the user that does it"""
@@ -122,6 +142,16 @@ class Steps:
     def active(self) -> Collection[str]:
         """The occurrences of steps with an effect that has not ended."""
         return self._director.active
+
+
+def entry_of(kind: StepKind, parameters: Mapping[str, Any], for_: str | None, name: str) -> dict[str, Any]:
+    """A step of a timeline without its time, of parameters in Python's or the file's spelling."""
+    spelled = {field.name: field.encode_name for field in msgspec.structs.fields(kind.parameters)}
+    given = {
+        spelled.get(key.removesuffix(_TRAILING), key.removesuffix(_TRAILING)): value
+        for key, value in parameters.items()
+    }
+    return {"name": name, kind.name: given} | ({} if for_ is None else {"for": for_})
 
 
 def step_method(kind: StepKind, perform: Perform) -> Callable[..., str]:

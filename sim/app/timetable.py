@@ -5,7 +5,7 @@ Holds: a run, a lab, a served cluster and a replay take the same objects at the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from actors.apiserver.builtin.client_authorities import CLIENT_CA
@@ -13,6 +13,7 @@ from sim.app.cluster import Cluster
 from sim.app.possible import zones_of
 from sim.kernel import unheard
 from sim.scenario.plan.plan import Plan
+from sim.scenario.plan.written_out import written_out
 from sim.units import SECOND, Virtual
 from sim.version import __version__
 
@@ -51,9 +52,13 @@ def await_beginning(cluster: Cluster, plan: Plan) -> None:
     cluster.kernel.gate.handle(BEGIN, handle)
 
 
-def begin(cluster: Cluster, plan: Plan) -> None:
-    """Schedule the steps and the objects of a plan on a cluster at the start of its time."""
-    cluster.do.schedule(plan.steps, zones_of(plan))
+def begin(cluster: Cluster, plan: Plan, room: int = 0, later: Collection[str] = ()) -> None:
+    """Schedule the steps and the objects of a plan on a cluster at the start of its time.
+
+    room: of orders, for steps between these that are added later
+    later: steps that are scheduled later
+    """
+    cluster.do.schedule(plan.steps, zones_of(plan), room, later)
     if plan.cluster.served:
         from sim.app.control.roles import control_roles  # a run of its own does not import it
 
@@ -66,15 +71,24 @@ def begin(cluster: Cluster, plan: Plan) -> None:
 
 
 def header_of(plan: Plan, seed: int) -> dict[str, Any]:
-    """The header of the trace of a run, which is not hashed; it holds the places of the steps."""
+    """The header of the trace of a run, which is not hashed; it holds the scenario, the zones of
+    nodes and the places of the steps."""
     header: dict[str, Any] = {
         "scenario": plan.name,
         "seed": seed,
         "version": __version__,
         "naming": plan.cluster.naming,
     }
+    if plan.document is not None:
+        header["document"] = written_out(plan.document, plan)
     if plan.settings:
         header["settings"] = plan.settings
+    zones: dict[str, list[str]] = {}
+    for node in plan.cluster.nodes:
+        if node.zone:
+            zones.setdefault(node.zone, []).append(node.name)
+    if zones:
+        header["zones"] = zones
     if plan.steps:  # the name of a file without its folder
         header["places"] = {"step": {step.name: step.place.rpartition("/")[2] for step in plan.steps}}
     return header

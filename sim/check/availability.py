@@ -113,14 +113,14 @@ def _together(
     first: Sequence[tuple[int, int, int]], second: Sequence[tuple[int, int, int]]
 ) -> list[tuple[int, int, int, int]]:
     """Two coverings of one window, cut at the ends of both: (from, to, first value, second value)."""
-    found, one, two = [], 0, 0
+    result, one, two = [], 0, 0
     while one < len(first) and two < len(second):
         begin_us = max(first[one][0], second[two][0])
         end_us = min(first[one][1], second[two][1])
         if end_us > begin_us:
-            found.append((begin_us, end_us, first[one][2], second[two][2]))
+            result.append((begin_us, end_us, first[one][2], second[two][2]))
         if first[one][1] == end_us:
             one += 1
         if two < len(second) and second[two][1] == end_us:
             two += 1
-    return found
+    return result

@@ -12,6 +12,8 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from sim.check.clients import SERVICES, ServiceUnavailability
+from sim.check.component import COMPONENTS, ComponentUnavailability
 from sim.check.condition import parse_condition
 from sim.check.expect import Always, Eventually, Expectation, Never, Spec, Within
 from sim.check.over import parse_over
@@ -29,8 +31,26 @@ _GOES_WITH = {
     "equals": ("equals", ("count",)),
     "at_least": ("atLeast", ("count",)),
     "at_most": ("atMost", ("count",)),
+    "per": ("per", ("count",)),
     "again": ("again", ("when", "eventually")),
 }
+
+
+def _unavailability(spec: Spec, names: Names) -> Expectation:
+    """That of a Service, of a component of the control plane, or of a workload."""
+    of = spec.unavailability.of
+    if of.startswith(SERVICES):
+        return ServiceUnavailability(spec, names)
+    return ComponentUnavailability(spec, names) if of in COMPONENTS else Unavailability(spec, names)
+
+
+def _invariant(spec: Spec, names: Names) -> Expectation:
+    """An invariant; few scenarios need the modules of all of them."""
+    from sim.check.invariants import parse_invariant
+
+    return parse_invariant(spec, names)
+
+
 _KINDS: dict[str, Callable[[Spec, Names], Expectation]] = {
     "when": Within,
     "never": Never,
@@ -38,11 +58,12 @@ _KINDS: dict[str, Callable[[Spec, Names], Expectation]] = {
     "eventually": Eventually,
     "count": Count,
     "order": Order,
-    "unavailability": Unavailability,
+    "unavailability": _unavailability,
+    "invariant": _invariant,
 }
 
 
-# How the matters of a kind are read; `unavailability` has none.
+# How the matters of a kind are read; `unavailability` and `invariant` have none.
 _READERS: dict[str, Callable[[Any, Names], object]] = {
     **dict.fromkeys(("when", "eventually", "count", "order"), parse_matter),
     "never": partial(parse_matter, unsaid="any"),
@@ -62,52 +83,54 @@ class Mistakes(ValueError):
 
 def build(spec: Spec, names: Names) -> Expectation:
     """The expectation that a scenario entry describes.  Raises Mistakes."""
-    given = [key for key in _KINDS if getattr(spec, key) is not UNSET]
-    if len(given) != 1:
+    entry = [key for key in _KINDS if getattr(spec, key) is not UNSET]
+    if len(entry) != 1:
         raise Mistakes([f"give exactly one of {', '.join(_KINDS)}"])
-    kind = given[0]
-    found = [*_misplaced(spec, kind)]
+    kind = entry[0]
+    result = [*_misplaced(spec, kind)]
     wrong = matter_mistakes(spec, names)
-    found += wrong
+    result += wrong
     expectation = None
     try:
         expectation = _KINDS[kind](_with_sound_matters(spec, kind) if wrong else spec, names)
         expectation.kind = kind
     except ValueError as error:
-        found.append(str(error))
+        result.append(str(error))
     try:
         over = None if spec.over is UNSET else parse_over(spec.over, kind != "count", kind in MEASURED)
     except ValueError as error:
-        found.append(str(error))
-    if found or expectation is None:
-        raise Mistakes([*dict.fromkeys(found)])
+        result.append(str(error))
+    if spec.over is not UNSET and spec.fails:
+        result.append("'over' judges many runs, 'fails' a single one")
+    if result or expectation is None:
+        raise Mistakes([*dict.fromkeys(result)])
     expectation.over = over
     return expectation
 
 
 def matter_mistakes(spec: Spec, names: Names) -> list[str]:
     """The errors of the conditions and matters of an entry, which may have other errors too."""
-    found: list[str] = []
+    result: list[str] = []
     for kind, read in _READERS.items():
-        given = getattr(spec, kind)
-        for matter in () if given is UNSET else given if kind == "order" else (given,):
+        entry = getattr(spec, kind)
+        for matter in () if entry is UNSET else entry if kind == "order" else (entry,):
             try:
                 read(matter, names)
             except ValueError as error:
-                found.append(str(error))
-    return found
+                result.append(str(error))
+    return result
 
 
 def _with_sound_matters(spec: Any, kind: str) -> Any:
     """The entry with valid matters, and as many."""
-    given = getattr(spec, kind)
-    return replace(spec, **{kind: [_SOUND for _ in given] if kind == "order" else _SOUND})
+    entry = getattr(spec, kind)
+    return replace(spec, **{kind: [_SOUND for _ in entry] if kind == "order" else _SOUND})
 
 
 def _misplaced(spec: Spec, kind: str) -> Iterator[str]:
     """An error for each attribute that does not go with the kind of the expectation."""
-    for key, (shown, wanted) in _GOES_WITH.items():
+    for key, (shown, target) in _GOES_WITH.items():
         value = getattr(spec, key)
-        if value is not UNSET and value != "" and value is not False and kind not in wanted:
-            goes_with = " and ".join(map(repr, wanted))
+        if value is not UNSET and value != "" and value is not False and kind not in target:
+            goes_with = " and ".join(map(repr, target))
             yield f"{shown!r} has no effect on {kind!r}, it goes with {goes_with}"

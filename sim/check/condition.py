@@ -11,7 +11,12 @@
                a.b.c=VALUE             a field; also != >= <=          status.readyReplicas=3
                                        (>=, <= by quantity)            status.capacity.memory>=16Gi
                held                    a lease with a holder
+               led                     a lease with a holder that renewed it within its duration
                not PREDICATE
+
+    [HOW MANY] (programs | containers) of pods [WHICH] [are running]     see `monitors.programs`
+    [HOW MANY] requests to services [WHICH] are (answered | failing)     see `monitors.requests`
+    the cluster is [not] steady [for DURATION]     see `monitors.quiet`
 
 Without a quantifier a condition is about all objects; where something must never hold (`unsaid`),
 about any.
@@ -30,6 +35,9 @@ from typing import Any
 
 from sim.api.scheme.scheme import Scheme
 from sim.api.types import Obj
+from sim.check.monitors.led import led_resource
+from sim.check.monitors.quiet import steady_text
+from sim.check.monitors.requests import REQUESTS
 from sim.check.predicate import Test, has_part, parse_predicates
 from sim.check.world import World
 from sim.dataclass import dataclass
@@ -43,6 +51,9 @@ _QUANTIFIER = pattern(r"^(all|each|every|any|some|no|(?:at least|at most|exactly
 _QUANTIFIERS = "all, each, any, no, at least 2, at most 2, exactly 2"
 _VERB = pattern(r"\s+(?:(?:have|has|are|is)\s+(?P<what>.+)|(?P<exist>exists?))$")
 _FILTER = pattern(r"\s+(in zone|in namespace|named|on node|labelled|owned by)\s+(\S+)")
+_PROGRAMS = pattern(r"^(?P<many>.*?)(?P<what>programs|containers) of pods\b")
+_REQUESTS = pattern(r"^(?P<many>.*?)requests to services\b")
+_LED = pattern(r"\bled\b")
 # Resources with objects that belong to a node by their names, besides those that are bound to one
 # (see `World.node_of`).
 _OF_NODES = ("nodes", "leases", "events")
@@ -93,14 +104,19 @@ def parse_condition(text: str, names: Names, unsaid: str = "all") -> Condition:
     unsaid: the quantifier of a condition without one
     """
     rest = " ".join(text.split())
+    if (steady := steady_text(rest)) is not None:
+        pseudo, target = steady
+        return Condition(text, pseudo, "any", 0, _any, lambda obj: obj["steady"] is target, {})
+    rest, runs = _programs(rest)
+    rest, answered = _requests(rest)
     quantifier, number = unsaid, 0
-    found = _QUANTIFIER.match(rest)
-    if found:
-        quantifier = {"every": "all", "some": "any"}.get(found[1].lower(), found[1].lower())
+    result = _QUANTIFIER.match(rest)
+    if result:
+        quantifier = {"every": "all", "some": "any"}.get(result[1].lower(), result[1].lower())
         head, _, tail = quantifier.rpartition(" ")
         if tail.isdigit():
             quantifier, number = head, int(tail)
-        rest = rest[found.end() :]
+        rest = rest[result.end() :]
     verb = _VERB.search(rest)
     if verb is None:
         raise ValueError(
@@ -127,9 +143,63 @@ def parse_condition(text: str, names: Names, unsaid: str = "all") -> Condition:
     if (quantifier, number) == ("at least", 0):
         raise ValueError("at least 0 is always true; write at least 1, or no")
     test = parse_predicates(what, resource, names) if what else _true
+    select = selector(where, names)
+    if answered is not None:
+        return Condition(
+            text,
+            REQUESTS,
+            quantifier,
+            number,
+            _of(resource, select),
+            lambda obj: obj["answered"] is answered,
+            where,
+        )
     if quantifier == "all" and not what:
         quantifier, number = "at least", 1
-    return Condition(text, resource, quantifier, number, selector(where, names), test, where)
+    if runs:
+        return Condition(text, runs, quantifier, number, _of("pods", select), _true, where)
+    if resource == "leases" and what and _LED.search(what):
+        led = led_resource(where.get("namespace", ""))
+        return Condition(text, led, quantifier, number, _of(resource, select), test, where)
+    return Condition(text, resource, quantifier, number, select, test, where)
+
+
+def _programs(rest: str) -> tuple[str, str]:
+    """A condition about programs of pods as one about pods, and which; "" for another one.
+
+    Raises ValueError if it asks more of them than that they run.
+    """
+    match = _PROGRAMS.match(rest)
+    if match is None:
+        return rest, ""
+    verb = _VERB.search(rest)
+    if verb is not None and verb["what"] not in (None, "running"):
+        raise ValueError(
+            f"{match['what']} of pods are running, or there are none; nothing else is known of them"
+        )
+    end = len(rest) if verb is None else verb.start()
+    return f"{match['many'] or ''}pods{rest[match.end() : end]} exist", match["what"]
+
+
+def _requests(rest: str) -> tuple[str, bool | None]:
+    """A condition about requests to Services as one about Services, and whether they are answered;
+    None for another one.
+
+    Raises ValueError if it asks something else of them.
+    """
+    match = _REQUESTS.match(rest)
+    if match is None:
+        return rest, None
+    verb = _VERB.search(rest)
+    what = None if verb is None else verb["what"]
+    if verb is None or what not in ("answered", "failing"):
+        raise ValueError("requests to services are answered, or failing; nothing else is known of them")
+    return f"{match['many'] or ''}services{rest[match.end() : verb.start()]} exist", what == "answered"
+
+
+def _of(resource: str, select: Select) -> Select:
+    """A selection of objects that are seen under the name of another resource."""
+    return lambda world, _, obj: select(world, resource, obj)
 
 
 @lru_cache(maxsize=8)
@@ -200,13 +270,13 @@ def selector(where: Mapping[str, Any], names: Names) -> Select:
     checks: list[Select] = []
     ours = _ours(names)
     for key, value in where.items():
-        wanted = texts_of(value)
-        if not wanted or ("" in wanted and key in ("name", "namespace", "owner")):
+        target = texts_of(value)
+        if not target or ("" in target and key in ("name", "namespace", "owner")):
             raise ValueError(f"{key}: {value!r} selects nothing")
         if key not in _SELECTORS:
             raise ValueError(f"{key!r} is no selector of objects; known are {', '.join(_SELECTORS)}")
-        known = [*wanted, *(ours[one] for one in wanted if one in ours)]
-        checks.append(_SELECTORS[key](known, ours))
+        entry = [*target, *(ours[one] for one in target if one in ours)]
+        checks.append(_SELECTORS[key](entry, ours))
     if not checks:
         return _any
     if len(checks) == 1:
@@ -237,17 +307,17 @@ def misplaced(resource: str, where: Mapping[str, Any], zones: Mapping[str, str])
     """Why a selection cannot match, if its node or zone does not exist; "" if it can.  zones: by
     node name.
     """
-    known = {
+    entry = {
         "zone": tuple(dict.fromkeys(zones.values())),
         "node": tuple(zones),
         "name": tuple(zones) if resource == "nodes" else (),
     }
-    for key, names in known.items():
-        for wanted in texts_of(where[key]) if key in where and names else ():
-            if not any(fnmatchcase(name, wanted) for name in names):
+    for key, names in entry.items():
+        for target in texts_of(where[key]) if key in where and names else ():
+            if not any(fnmatchcase(name, target) for name in names):
                 what = "zone" if key == "zone" else "node"
                 few = ", ".join(name or '""' for name in names[:3]) + (" …" if len(names) > 3 else "")
-                return f"there is no {what} {wanted!r} (there are {few})"
+                return f"there is no {what} {target!r} (there are {few})"
     return ""
 
 

@@ -16,17 +16,20 @@ cluster.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 from msgspec import UNSET
 
-from sim.api.store import Change
+from sim.api.store import Change, path_of
+from sim.check.again import Again
 from sim.check.condition import Condition, parse_condition
+from sim.check.monitors import stored_key
 from sim.check.over import Bounds
 from sim.check.tally import Matter, Tally, parse_matter, seen_by
-from sim.check.world import World, split_key
+from sim.check.world import World
+from sim.faults.disturbances import LAST, disturbs
 from sim.ident import Names
 from sim.units import format_instant, parse_duration_us
 from sim.verdict import Unit, Verdict, shown_us, unit_of
@@ -44,14 +47,17 @@ class Spec(Protocol):
     count: Any
     order: Any
     unavailability: Any
+    invariant: Any
     after: str
     until: str
     by: str
     over: Any
+    per: Any
     equals: Any
     at_least: Any
     at_most: Any
     again: bool
+    fails: bool
 
 
 class Expectation(ABC):
@@ -65,23 +71,40 @@ class Expectation(ABC):
     kind = ""
     held_before = False  # True if the condition held at some time before the window
     over: Bounds | None = None
-    witness = 0
-    decided_us: int | None = None  # when the witness was committed
-    subject = ""  # key of the object of the witness
+    witness: int
+    decided_us: int | None  # when the witness was committed
+    subject: str  # key of the object of the witness
     unit: Unit = "s"  # of the times that are shown
+    needs_origins = False  # True if it needs the causes of commits (`World.origins`)
+    needs_processes = False  # True if it needs what becomes of processes
+    needs_requests = False  # True if it needs the numbers of requests
+    needs_clients = False  # True if it needs what becomes of the requests of users
+    needs_views = False  # True if it needs what processes remember at the end
 
     def __init__(self, spec: Spec) -> None:
         self.name = spec.name
         self.after = spec.after
         self.until = spec.until
-        self.from_us: int | None = 0 if not spec.after else duration_us(spec.after)
+        self.fails = spec.fails
+        self.follows_last = spec.after in LAST
+        self.from_us: int | None = 0 if not spec.after or self.follows_last else duration_us(spec.after)
         self.end_us: int | None = duration_us(spec.until) if spec.until else None
         self.opened = False
+        self._again = spec.again
+        Expectation.reset(self)
+
+    def reset(self) -> None:
+        """Forget what was measured, for a window that begins again at a later step."""
+        self.witness, self.decided_us, self.subject = 0, None, ""
 
     def step(self, name: str, kind: str, at_us: int, world: World) -> None:
         """A step of the timeline takes place now."""
         closed = self.end_us is not None and self.end_us < at_us
-        if self.from_us is None and not closed and is_step(self.after, name, kind):
+        if self.follows_last and not closed and disturbs(self.after, kind):
+            self.from_us, self.opened = at_us, True
+            self.reset()
+            self.open(at_us)
+        elif self.from_us is None and not closed and is_step(self.after, name, kind):
             self.from_us, self.opened = at_us, True
             self.open(at_us)
         begun = self.from_us is not None and self.from_us <= at_us
@@ -110,6 +133,22 @@ class Expectation(ABC):
 
     def machine(self, node: str, serves: bool, at_us: int) -> None:
         """The machine of a node begins or ceases to serve; most expectations do not depend on it."""
+        return
+
+    def process(self, what: str, name: str, at_us: int) -> None:
+        """A process starts, ends, or is hindered; most expectations do not depend on it."""
+        return
+
+    def request(self, request: Any, at_us: int) -> None:
+        """A request of a user has ended; most expectations do not depend on it."""
+        return
+
+    def finish(self, diverged: Callable[[int], Mapping[str, str]]) -> None:
+        """The run has ended; `diverged` finds what processes have wrong, but for a last time."""
+        return
+
+    def requests(self, counts: Mapping[str, int], at_us: int, world: World) -> None:
+        """Numbers of requests so far, by client; most expectations do not depend on them."""
         return
 
     def matters(self) -> Sequence[Condition | Matter]:
@@ -156,19 +195,21 @@ class Expectation(ABC):
         if not self.opened and self.from_us is not None:
             self.opened = True
             self.open(self.from_us)
-        found = self.judge(end_us)
+        result = self.judge(end_us)
         opened = self.from_us is not None
+        if self.fails and opened:
+            result = result.reversed()
         at_us = self.decided_us if opened else None
         return replace(
-            found,
+            result,
             kind=self.kind,
             after=self.after,
             witness=self.witness,
             at_us=at_us,
             since_us=None if at_us is None or not self.in_window(at_us) else self.since_us(at_us),
             held_already=self.held_already,
-            objects=() if found.ok or not opened else self.at_fault(),
-            counted=found.counted or ("" if self.tally is None or not opened else self.tally.counted),
+            objects=() if result.ok or not opened else self.at_fault(),
+            counted=result.counted or ("" if self.tally is None or not opened else self.tally.counted),
         )
 
     @property
@@ -211,56 +252,15 @@ def duration_us(text: str) -> int | None:
 
 def _span(key: str, text: str) -> int:
     """A time from the start of the window.  Raises ValueError if it is not one."""
-    found = duration_us(text)
-    if found is None or found < 0:
+    result = duration_us(text)
+    if result is None or result < 0:
         raise ValueError(f"{key!r}: {text!r} is no time after the start of the window, write it as 90s or 5m")
-    return found
+    return result
 
 
 def held_already_at(at_us: int) -> str:
     """The words for a condition that held at the opening of the window."""
     return f"held already at {format_instant(at_us)}"
-
-
-class Again:
-    """Which conditions have ceased to hold in the window, as `again` wants it.
-
-    awaited: True if a condition counts only after it has ceased to hold
-    """
-
-    def __init__(self, spec: Spec, tally: Tally | None) -> None:
-        self.awaited = spec.again
-        if self.awaited and tally is None:
-            raise ValueError("'again' goes with a condition; what happens may happen at any time")
-        self._tally = tally
-        self._ceased = False
-        self._keys: dict[str, None] = {}  # the objects that did not fulfil the condition
-
-    def open(self) -> None:
-        """The window begins: what does not hold has ceased to."""
-        if self.awaited and self._tally is not None:
-            self.look(tuple(self._tally.state))
-
-    def look(self, keys: Sequence[str]) -> None:
-        """Note what does not hold now, within the window.  keys: objects with a change"""
-        if not self.awaited or self._tally is None:
-            return
-        self._ceased = self._ceased or not self._tally.holds
-        if self._tally.condition.each:
-            self._keys.update({key: None for key in keys if self._tally.state.get(key) is False})
-
-    def ceased(self, key: str = "") -> bool:
-        """True if the condition, or an object with it, counts from now on when it holds."""
-        return not self.awaited or (key in self._keys if key else self._ceased)
-
-    @property
-    def never(self) -> str:
-        """The words for what was never measured."""
-        if not self.awaited:
-            return "never"
-        if self._tally is not None and self._tally.holds and not self._ceased:
-            return "never ceased to hold"
-        return "never again"
 
 
 class Within(Expectation):
@@ -281,7 +281,12 @@ class Within(Expectation):
         self.matter = matter
         self.tally = Tally(matter) if isinstance(matter, Condition) else None
         self.each = isinstance(matter, Condition) and matter.each
-        self.again = Again(spec, self.tally)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the times."""
+        super().reset()
+        self.again = Again(self._again, self.tally)
         self.first_us: int | None = None
         self.times: dict[str, int] = {}
         self.revisions: dict[str, int] = {}  # of the commits at these times
@@ -417,6 +422,11 @@ class Never(Expectation):
         super().__init__(spec)
         self.matter = parse_matter(spec.never, names, unsaid="any")
         self.tally = Tally(self.matter) if isinstance(self.matter, Condition) else None
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the occurrences."""
+        super().reset()
         self.first: tuple[int, str] | None = None
         self.times = 0
         self.held = False  # a condition that continues to hold counts once
@@ -470,7 +480,8 @@ class Never(Expectation):
                 self.name, False, f"{often}{held_already_at(self.first[0])}", "never", (at_us / 1e6,)
             )
         often = "once, at" if self.times == 1 else f"{self.times} times, first at"
-        what = f" ({'/'.join(filter(None, split_key(key)))})" if key else ""
+        key = stored_key(key)
+        what = f" ({path_of(key)})" if key else ""
         return Verdict(self.name, False, f"{often} {shown_us(at_us)}{what}", "never", (at_us / 1e6,))
 
 
@@ -481,6 +492,11 @@ class Always(Expectation):
         super().__init__(spec)
         self.matter = parse_condition(spec.always, names)
         self.tally: Tally = Tally(self.matter)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget that the condition ceased to hold."""
+        super().reset()
         self.broken_us: int | None = None
         self.broken_at_open = False
         self.broken_by: tuple[str, ...] = ()
@@ -533,7 +549,12 @@ class Eventually(Expectation):
         self.unit = unit_of(spec.by) if spec.by else "s"
         self.matter = parse_matter(spec.eventually, names)
         self.tally = Tally(self.matter) if isinstance(self.matter, Condition) else None
-        self.again = Again(spec, self.tally)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the first time."""
+        super().reset()
+        self.again = Again(self._again, self.tally)
         self.first_us: int | None = None
         self.held_at_open = False
 
@@ -572,9 +593,9 @@ class Eventually(Expectation):
 
     def judge(self, end_us: int) -> Verdict:
         """The verdict on the first time."""
-        wanted = f"by {self.shown(self.by_us)}" if self.by_us is not None else "by the end"
+        target = f"by {self.shown(self.by_us)}" if self.by_us is not None else "by the end"
         if self.first_us is None:
-            return Verdict(self.name, False, self._never(self.again), wanted, missing=1)
+            return Verdict(self.name, False, self._never(self.again), target, missing=1)
         took = self.since_us(self.first_us)
         text = held_already_at(self.first_us) if self.held_at_open else self.shown(took)
-        return Verdict(self.name, self.by_us is None or took <= self.by_us, text, wanted, (took / 1e6,))
+        return Verdict(self.name, self.by_us is None or took <= self.by_us, text, target, (took / 1e6,))

@@ -156,10 +156,10 @@ def _like(given: Mapping[str, Any]) -> Like:
 
 
 def _bound(what: str, value: Any, timed: bool, measures: bool) -> Bound:
-    known = ("min", "max", "mean", "share", "like") if measures else ("share",)
-    if what not in known and not (measures and _QUANTILE.match(what)):
+    entry = ("min", "max", "mean", "share", "like") if measures else ("share",)
+    if what not in entry and not (measures and _QUANTILE.match(what)):
         extra = ", and quantiles like p99" if measures else "; this expectation measures nothing else"
-        raise ValueError(f"'over' does not know {what!r}; known are seeds, {', '.join(known)}{extra}")
+        raise ValueError(f"'over' does not know {what!r}; known are seeds, {', '.join(entry)}{extra}")
 
     def number(text: Any) -> float:
         return _number(what, text, timed and what != "share")
@@ -209,9 +209,9 @@ def judge(bounds: Bounds, groups: Sequence[Sequence[float]], missing: int, held:
     if runs < bounds.seeds:
         return Judgement(None, f"{runs} seed{'s are' if runs > 1 else ' is'} too few", bounds.wanted)
     ordered = sorted(value for group in groups for value in group)
-    found = [(bound, _measure(bound.what, ordered, missing, held / runs)) for bound in bounds.bounds]
+    result = [(bound, _measure(bound.what, ordered, missing, held / runs)) for bound in bounds.bounds]
     judged: list[tuple[bool | None, str]] = [
-        (bound.holds(value), bound.measured(value)) for bound, value in found
+        (bound.holds(value), bound.measured(value)) for bound, value in result
     ]
     if bounds.like is not None:
         judged.append(bounds.like.judge(ordered, missing))

@@ -48,12 +48,14 @@ CONDITIONS: Mapping[str, tuple[str, ...]] = {
                    "NamespaceDeletionDiscoveryFailure", "NamespaceDeletionGroupVersionParsingFailure"),
 }  # fmt: skip
 STATUSES = ("True", "False", "Unknown")
-_FIELD = pattern(r"^(?P<path>[A-Za-z][\w/\-]*(?:\.[\w/\-]+|\[\d+\])*)\s*(?P<op>=|!=|>=|<=)\s*(?P<value>.+)$")
+_FIELD = pattern(
+    r"^(?P<path>[A-Za-z][\w/\-]*(?:\.[\w/\-]+|\[[^\]\s]+\])*)\s*(?P<op>=|!=|>=|<=)\s*(?P<value>.+)$"
+)
 # A condition of any name: readiness gates have names with a domain, or names like the conditions of
 # other kinds.
 _NAMED_CONDITION = pattern(r"^condition (?P<kind>[^\s=!<>]+)\s*(?P<op>=|!=|>=|<=)\s*(?P<value>\S+)$")
 _OTHER_COMPARISON = pattern(r"^[\w.\[\]/-]+\s*(==|[<>](?!=))")
-_PART = pattern(r"[^.\[\]]+")
+_PART = pattern(r"(?<=\[)[^\]]+|[^.\[\]]+")  # a name in brackets may have dots
 # type of a map's value (a label, an annotation): a string that may also look like a number
 TEXT = "text"
 _ORDERED = ("integer", "number", "quantity", "int-or-string")
@@ -107,8 +109,8 @@ def _remedy(text: str) -> str:
         return "a field is compared by =, !=, >= and <="
     conditions = dict.fromkeys(kind for kinds in CONDITIONS.values() for kind in kinds)
     phases = dict.fromkeys(phase for phases in PHASES.values() for phase in phases)
-    known = (*_STATES, *phases, *(f"{kind}=True" for kind in conditions))
-    near = suggestion(text, [one for one in known if one.partition("=")[0].lower() == text.lower()] or known)
+    entry = (*_STATES, *phases, *(f"{kind}=True" for kind in conditions))
+    near = suggestion(text, [one for one in entry if one.partition("=")[0].lower() == text.lower()] or entry)
     return near or "write e.g. Ready=Unknown, taint unreachable:NoExecute, Running or status.replicas=3"
 
 
@@ -157,14 +159,14 @@ def _check_phase(resource: str, phase: str) -> None:
 
 def _check_condition(resource: str, kind: str, text: str, names: Names) -> None:
     """Raise ValueError if a condition belongs to other resources only, or looks misspelt."""
-    ours, known = (
+    ours, entry = (
         CONDITIONS.get(resource, ()),
         dict.fromkeys(one for kinds in CONDITIONS.values() for one in kinds),
     )
     if kind in ours:
         return
-    if kind not in known:
-        if near := suggestion(kind, known, similarity_min=0.8):
+    if kind not in entry:
+        if near := suggestion(kind, entry, similarity_min=0.8):
             raise ValueError(f"{kind!r} is no known condition; {near}")
         return
     remedy = f"their conditions are {', '.join(ours)}" if ours else "no component sets conditions on them"
@@ -218,11 +220,11 @@ def _taint_key(key: str, names: Names) -> str:
     for attribute in (one for one in dir(names) if one.startswith("taint_")):
         full = short[attribute.removeprefix("taint_").replace("_", "-")] = getattr(names, attribute)
         whole |= {getattr(either, attribute): full for either in NAMES.values()}
-    known = short | whole
-    near = "" if key in known or "/" in key else suggestion(key, short, similarity_min=0.8)
+    entry = short | whole
+    near = "" if key in entry or "/" in key else suggestion(key, short, similarity_min=0.8)
     if near:
         raise ValueError(f"{key!r} is no known taint; {near}")
-    return known.get(key, key)
+    return entry.get(key, key)
 
 
 # --- fields ---------------------------------------------------------------------------------------
@@ -334,6 +336,7 @@ _STATED_BY = {
     "bound": "spec.nodeName",
     "cordoned": "spec.unschedulable",
     "held": "spec.holderIdentity",
+    "led": "spec.holderIdentity",
 }
 _STATES: dict[str, Test] = {
     "ready": is_ready,
@@ -341,4 +344,5 @@ _STATES: dict[str, Test] = {
     "bound": lambda obj: bool((obj.get("spec") or {}).get("nodeName")),
     "cordoned": lambda obj: bool((obj.get("spec") or {}).get("unschedulable")),
     "held": lambda obj: bool((obj.get("spec") or {}).get("holderIdentity")),
+    "led": lambda obj: bool(obj.get("led")),  # as `sim.check.monitors.led` shows leases
 }

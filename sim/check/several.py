@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -9,7 +10,7 @@ from msgspec import UNSET
 
 from sim.api.store import Change
 from sim.check.condition import Condition, quantified
-from sim.check.expect import Expectation, Spec, held_already_at
+from sim.check.expect import Expectation, Spec, duration_us, held_already_at
 from sim.check.tally import Matter, Tally, parse_matter
 from sim.check.world import World
 from sim.ident import Names
@@ -45,7 +46,21 @@ class Count(Expectation):
             raise ValueError("at least 0 is always true; write atLeast: 1, or atMost")
         if low is not UNSET and high is not UNSET and high < low:
             raise ValueError(f"no count is at least {low} and at most {high}")
-        self.number = 0
+        per = "" if spec.per is UNSET else spec.per
+        self.per_us = duration_us(per) if per else None
+        if per and (not self.per_us or self.per_us < 0):
+            raise ValueError(f"'per': {per!r} is no duration, write it as 1m")
+        if per and self.tally is not None:
+            raise ValueError(
+                "'per' goes with what happens, as count: {changed: deployments}, not with a condition"
+            )
+        self.reset()
+
+    def reset(self) -> None:
+        """Count from 0; the objects of a condition stay counted."""
+        super().reset()
+        self.number = 0 if self.tally is None else self.tally.true
+        self._times_us: dict[str, deque[int]] = {}  # of the last changes of each object, with `per`
 
     def take(self, world: World, resource: str, change: Change) -> None:
         """Count the matter, or the objects for which the condition holds."""
@@ -55,9 +70,22 @@ class Count(Expectation):
                 self.number = self.tally.true
         elif isinstance(self.matter, Matter) and self.in_window(change.at_us):
             if self.matter.happened(world, resource, change):
-                self.number += 1
+                if not self._more(change):
+                    return
                 if self.number == self._limit + 1 or self.number <= self._least:
                     self.decide(change)
+
+    def _more(self, change: Change) -> bool:
+        """Count a change; False if the number stays the same."""
+        if self.per_us is None:
+            self.number += 1
+            return True
+        times_us = self._times_us.setdefault(change.item.key, deque())
+        times_us.append(change.at_us)
+        while times_us[0] <= change.at_us - self.per_us:
+            times_us.popleft()
+        before, self.number = self.number, max(self.number, len(times_us))
+        return self.number > before
 
     @property
     def _limit(self) -> int:
@@ -90,9 +118,10 @@ class Count(Expectation):
             "at most": lambda b: number <= b,
         }
         ok = all(tests[word](bound) for word, bound in self.bounds.items())
-        wanted = " and ".join(f"{word} {bound}" for word, bound in self.bounds.items())
-        wanted = wanted or (self.over.wanted if self.over is not None else "")
-        return self.unopened(wanted) or Verdict(self.name, ok, str(number), wanted, (float(number),))
+        target = " and ".join(f"{word} {bound}" for word, bound in self.bounds.items())
+        target += f" of one object in {self.shown(self.per_us)}" if target and self.per_us else ""
+        target = target or (self.over.wanted if self.over is not None else "")
+        return self.unopened(target) or Verdict(self.name, ok, str(number), target, (float(number),))
 
 
 class Order(Expectation):
@@ -100,11 +129,16 @@ class Order(Expectation):
 
     def __init__(self, spec: Spec, names: Names) -> None:
         super().__init__(spec)
-        self.parts = [parse_matter(given, names) for given in spec.order]
+        self.parts = [parse_matter(entry, names) for entry in spec.order]
         if len(self.parts) < 2:
             raise ValueError("an order has at least two parts")
         self.matter = self.parts[0]
         self.tallies = [Tally(part) if isinstance(part, Condition) else None for part in self.parts]
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the first times."""
+        super().reset()
         self.first_us: list[int | None] = [None] * len(self.parts)
         self.held_at_open = [False] * len(self.parts)
 
@@ -141,18 +175,18 @@ class Order(Expectation):
 
     def may_still_hold(self, now_us: int) -> bool:
         """True while what has come, has come in this order."""
-        known = [at for at in self.first_us if at is not None]
-        return known == sorted(known) and self.first_us[: len(known)] == known
+        entry = [at for at in self.first_us if at is not None]
+        return entry == sorted(entry) and self.first_us[: len(entry)] == entry
 
     def judge(self, end_us: int) -> Verdict:
         """The verdict on the order of the first times."""
         times = [at for at in self.first_us if at is not None]
         ok = len(times) == len(self.parts) and times == sorted(times)
         text = ", ".join(self._part_measured(index) for index in range(len(self.parts)))
-        known = takewhile(
+        entry = takewhile(
             lambda at: at is not None, self.first_us
         )  # in order, so only up to the first missing one
-        values = tuple(self.since_us(at) / 1e6 for at in known if at is not None)
+        values = tuple(self.since_us(at) / 1e6 for at in entry if at is not None)
         return Verdict(self.name, ok, text, "in this order", values)
 
     def _part_measured(self, index: int) -> str:

@@ -90,7 +90,7 @@ class Tally:
     @property
     def counted(self) -> str:
         """Of how many objects the condition is true, in words."""
-        return f"{self.true} of {self.selected} {self.condition.resource}"
+        return f"{self.true} of {self.selected} {self.condition.resource.partition('@')[0]}"
 
     @property
     def holds(self) -> bool:

@@ -59,6 +59,6 @@ class Trigger:
 
     def _look(self) -> None:
         if self._open and self.tally is not None:
-            held, self._held = self._held, self.tally.holds
-            if self._held and not held:
+            current, self._held = self._held, self.tally.holds
+            if self._held and not current:
                 self._fire()

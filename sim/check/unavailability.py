@@ -33,15 +33,15 @@ class Unavailability(Expectation):
 
     def __init__(self, spec: Spec, names: Names) -> None:
         super().__init__(spec)
-        given = spec.unavailability
-        resource, namespace, name = _workload(given.of, names)
-        self.below: int | None = None if given.below is UNSET else given.below
-        self.view = given.view
-        at_most_us = duration_us(given.at_most)
+        entry = spec.unavailability
+        resource, namespace, name = _workload(entry.of, names)
+        self.below: int | None = None if entry.below is UNSET else entry.below
+        self.view = entry.view
+        at_most_us = duration_us(entry.at_most)
         if at_most_us is None or at_most_us < 0:
-            raise ValueError(f"'atMost': {given.at_most!r} is no duration, write it as 90s or 5m")
+            raise ValueError(f"'atMost': {entry.at_most!r} is no duration, write it as 90s or 5m")
         self.at_most_us = at_most_us
-        self.unit = unit_of(given.at_most)
+        self.unit = unit_of(entry.at_most)
         if self.below == 0:
             raise ValueError("fewer than 0 pods are never available; write below: 1 or more")
         where = {"namespace": namespace, "owner": name}
@@ -93,21 +93,21 @@ class Unavailability(Expectation):
         already when the window opened.
         """
         before_us = (self.from_us or 0) - 1  # a fault acts at the first instant of its window
-        wanted = self._wanted.at(before_us) if self.below is None else self.below
+        target = self._wanted.at(before_us) if self.below is None else self.below
         pods = self._pods.truth if self.view == TRUTH else self._pods.seen
-        short = bool(self._key) and pods.at(before_us) < wanted
+        short = bool(self._key) and pods.at(before_us) < target
         lost, workload = super().at_fault(), (self._key,) if self._key else ()
         return (*workload, *lost) if short else (*lost, *workload)
 
     def judge(self, end_us: int) -> Verdict:
         """The verdict on the time with too few pods."""
         bound = f"below {self.below}" if self.below is not None else "below the wanted replicas"
-        wanted = f"{bound} for at most {self.shown(self.at_most_us)}"
-        never = self.unopened(wanted)
+        target = f"{bound} for at most {self.shown(self.at_most_us)}"
+        never = self.unopened(target)
         if never is not None:
             return never
         if not self._wanted.points:  # it may be misspelt: then nothing is judged
-            return Verdict(self.name, False, f"there was no {self._shown}", wanted)
+            return Verdict(self.name, False, f"there was no {self._shown}", target)
         from_us = self.from_us or 0
         stop_us = end_us if self.end_us is None else min(end_us, self.end_us)
         numbers = self._wanted if self.below is None else self.below
@@ -116,15 +116,15 @@ class Unavailability(Expectation):
             TRUTH: loss(pods.truth, numbers, from_us, stop_us),
             CONTROL_PLANE: loss(pods.seen, numbers, from_us, stop_us),
         }
-        found = views[self.view]
-        text = f"{self.shown(found.below_us)}, lowest {found.lowest}, {found.missing_us / 1e6:.0f} pod-seconds missing"
+        result = views[self.view]
+        text = f"{self.shown(result.below_us)}, lowest {result.lowest}, {result.missing_us / 1e6:.0f} pod-seconds missing"
         points = (pods.truth if self.view == TRUTH else pods.seen).points
         if from_us and not any(count for at_us, count in points if at_us <= from_us):
             text += "; was never ready, not even before"
-        if self.view == TRUTH and views[CONTROL_PLANE] != found:
+        if self.view == TRUTH and views[CONTROL_PLANE] != result:
             text += f"; the control plane saw {self.shown(views[CONTROL_PLANE].below_us)}"
-        ok = found.below_us <= self.at_most_us
-        return Verdict(self.name, ok, text, wanted, (found.below_us / 1e6,))
+        ok = result.below_us <= self.at_most_us
+        return Verdict(self.name, ok, text, target, (result.below_us / 1e6,))
 
 
 def _workload(of: str, names: Names) -> tuple[str, str, str]:
@@ -135,6 +135,6 @@ def _workload(of: str, names: Names) -> tuple[str, str, str]:
     if len(parts) != 3 or not all(parts) or parts[0] not in WORKLOADS:
         raise ValueError(
             f"'of': {of!r} is no workload, write deployments/web or deployments/NAMESPACE/web; "
-            f"there are {', '.join(WORKLOADS)}"
+            f"there are {', '.join(WORKLOADS)}; or a component: apiserver, controller-manager, scheduler"
         )
     return parts[0], parts[1], parts[2]

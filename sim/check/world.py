@@ -8,10 +8,14 @@ the simulation: it sees a commit at the instant it happens and influences nothin
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from sim.api.store import Change
 from sim.api.types import Obj
 from sim.ident import Names
+
+if TYPE_CHECKING:
+    from sim.check.origins import Origins
 
 # Objects between a Deployment or a CronJob, which users name, and its pods.
 BETWEEN = ("jobs", "replicasets")
@@ -39,7 +43,12 @@ class World:
         self._node_of_pod: dict[str, str] = {}
         # By uid of a ReplicaSet or Job that has owners.
         self._owners_of: dict[str, Sequence[Obj]] = {}
+        self.origins: Origins | None = None  # of the records, if an expectation needs them
         self.moved = ""  # the node that changed its zone in the last commit of a node
+
+    def learn(self, zones: Mapping[str, str]) -> None:
+        """Take in the zones of machines that are not known yet."""
+        self.zone_of_node = {**zones, **self.zone_of_node}
 
     def follow_pods(self) -> None:
         """Remember the nodes of pods, for expectations about the place of events on pods; most runs
@@ -71,10 +80,13 @@ class World:
 
     def owners(self, obj: Obj) -> Iterator[str]:
         """The names of an object's owners and, for a ReplicaSet or Job, of its owners."""
+        return (owner["name"] for owner in self.references(obj))
+
+    def references(self, obj: Obj) -> Iterator[Obj]:
+        """The references to an object's owners and, for a ReplicaSet or Job, to its owners."""
         for owner in obj["metadata"].get("ownerReferences") or ():
-            yield owner["name"]
-            for further in self._owners_of.get(owner["uid"], ()):
-                yield further["name"]
+            yield owner
+            yield from self._owners_of.get(owner["uid"], ())
 
     def node_of(self, resource: str, obj: Obj) -> str:
         """The node that an object is, is bound to, or represents; "" if there is none.

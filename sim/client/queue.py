@@ -66,6 +66,12 @@ class WorkQueue:
     def __len__(self) -> int:
         return len(self._queue)
 
+    @property
+    def keys(self) -> dict[str, list[str]]:
+        """The keys that wait, are processed, and are due later."""
+        groups = {"waits": self._queue, "processed": self._processing, "later": self._delayed}
+        return {name: sorted(map(str, keys)) for name, keys in groups.items()}
+
     def add(self, key: Key, *, anew: bool = False) -> None:
         """Queue a key unless it waits already; if it is being processed, queue it afterwards.
 

@@ -6,19 +6,19 @@ may depend on the order in which the operating system or Trio does things.
 
 from sim.kernel.actor import Actor, ActorExit, Clock, Context, State, Supervisor
 from sim.kernel.blocks import MARK, Blocks, DamageError, block
-from sim.kernel.gate import POSITION, Gate, Journal, NotKeptError, Operation, unheard
+from sim.kernel.draws.streams import stream
+from sim.kernel.gate import POSITION, Gate, Journal, NoJournal, NotKeptError, Operation, unheard
 from sim.kernel.kernel import DEFAULT_EPOCH_US, Kernel
 from sim.kernel.network import Link, Network, Rule
 from sim.kernel.outside import Outside, OutsideAnswer, OutsideRequest
 from sim.kernel.pace import NEVER_US
 from sim.kernel.standstill import DeadlockError, LivelockError
-from sim.kernel.streams import stream
 from sim.kernel.sync import TIMED_OUT, Future, Mailbox
 from sim.kernel.tasks import KernelTask
 from sim.kernel.timer import Timer
 from sim.kernel.trace.comparison import Checksums, Comparison
 from sim.kernel.trace.files import CutError, Decoder, Record, TraceError, read, read_header
-from sim.kernel.trace.records import Kind, RecordKind, Trace
+from sim.kernel.trace.records import Kind, RecordKind, SoFar, Trace
 
 __all__ = [
     "DEFAULT_EPOCH_US",
@@ -47,6 +47,7 @@ __all__ = [
     "LivelockError",
     "Mailbox",
     "Network",
+    "NoJournal",
     "NotKeptError",
     "Operation",
     "Outside",
@@ -55,6 +56,7 @@ __all__ = [
     "Record",
     "RecordKind",
     "Rule",
+    "SoFar",
     "State",
     "Supervisor",
     "Timer",

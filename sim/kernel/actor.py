@@ -33,8 +33,8 @@ from typing import Any, Literal, assert_never
 import trio
 
 from sim.kernel.causes import Standing, caused_by
+from sim.kernel.draws.streams import Sparing
 from sim.kernel.kernel import Kernel
-from sim.kernel.streams import Sparing
 from sim.kernel.sync import Future, Mailbox
 from sim.kernel.tasks import KernelTask
 from sim.kernel.timer import Timer
@@ -133,6 +133,7 @@ class Context:
         self._resume_hook: Callable[[Virtual], None] | None = None
         self._farewell: Callable[[], None] | None = None
         self.ending = False  # SIGTERM has been received
+        self.views: tuple[Any, ...] = ()  # its informers, for checks from outside
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -313,8 +314,8 @@ class Context:
         kernel = self.kernel
         kind = self._actor.decision
         values = (self.name, what, target, why)
-        kernel.cause = made = kernel.trace.add(kind, kernel.now_us, cause or kernel.cause, values)
-        return made
+        kernel.cause = new = kernel.trace.add(kind, kernel.now_us, cause or kernel.cause, values)
+        return new
 
     def silence(self, host: str, since_us: int) -> int:
         """The record of the fault that explains why no message from `host` has arrived since this
@@ -489,8 +490,8 @@ class Actor:
                 self._supervisor.kernel.network.stir(self.name)
                 if stood and context._resume_hook is not None:
                     context._resume_hook(context._paused_us)
-                held, context._held, context._late = [*context._late.values(), *context._held], [], {}
-                for go in held:
+                current, context._held, context._late = [*context._late.values(), *context._held], [], {}
+                for go in current:
                     go()
 
     def slow(self, extra_us: int) -> None:
@@ -507,6 +508,7 @@ class Supervisor:
 
     nursery: the Trio nursery of their tasks
     on_start: called with each actor that has just started
+    kind: of the records of starts, ends and faults, each with what happened, actor and reason
     """
 
     def __init__(self, kernel: Kernel, nursery: trio.Nursery) -> None:
@@ -514,7 +516,7 @@ class Supervisor:
         self.nursery = nursery
         self.on_start: Callable[[str], None] = lambda _: None
         self.actors: dict[str, Actor] = {}
-        self._kind = kernel.kind("actor", "what", "name", "reason")
+        self.kind = kernel.kind("actor", "what", "name", "reason")
         self.decision = kernel.kind("decision", "actor", "what", "target", "why")
 
     def add(self, name: str, main: Main, *, restart_us: int | None = None, start: bool = True) -> Actor:
@@ -543,7 +545,7 @@ class Supervisor:
         of_process: False if the process itself continues as before
         """
         kernel = self.kernel
-        with caused_by(kernel, kernel.record(self._kind, (what, name, reason))):
+        with caused_by(kernel, kernel.record(self.kind, (what, name, reason))):
             if what in MENDS and of_process:
                 kernel.standing.end(PROCESS, (name,))
             elif of_process:

@@ -64,10 +64,9 @@ class caused_by:
 @contextmanager
 def without_cause(kernel: CauseHolder) -> Iterator[None]:
     """Work within this context has no cause in the run, and what follows it the cause from before."""
-    before = kernel.cause
-    kernel.cause = 0
-    yield
-    kernel.cause = before  # after an error the unit of work ends, and its cause with it
+    with caused_by(kernel, kernel.cause):
+        kernel.follow(0)
+        yield
 
 
 class Fault(msgspec.Struct):

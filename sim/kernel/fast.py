@@ -6,9 +6,9 @@ one saves.
 
 Holds: a run has the same trace, and so the same SHA-256, under every `FastPaths`.  That rests on
 four rules:
-- a random draw is keyed by what it is for (`sim.kernel.dice.keyed`): a request's delays by its link
-  and the instant at which it is sent, a watch's by its link and the instant at which events leave
-  the server.  No draw depends on the number or the purpose of earlier draws;
+- a random draw is keyed by what it is for (`sim.kernel.draws.dice.keyed`): a request's delays by
+  its link and the instant at which it is sent, a watch's by its link and the instant at which
+  events leave the server.  No draw depends on the number or the purpose of earlier draws;
 - calls due at one instant are ordered by the instant at which the ordinary path plans them
   (`Kernel.call_at`), not by the number of calls planned so far;
 - a fast path that skips steps falls back, at the instant at which anything moves

@@ -51,6 +51,13 @@ class Journal(Protocol):
         ...
 
 
+class NoJournal:
+    """Keeps none: a process that lives long does not grow by what happens to it."""
+
+    def append(self, _: Operation, /) -> None:
+        """Discard an operation."""
+
+
 def unheard(_: Any) -> None:
     """Discard the result of a replayed operation: its client does not exist."""
 

@@ -33,6 +33,7 @@ from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 
 from sim.kernel.aside import Aside
 from sim.kernel.causes import Standing
+from sim.kernel.draws.streams import stream
 from sim.kernel.fast import FAST, FastPaths
 from sim.kernel.gate import Gate, Operation
 from sim.kernel.meters import Meters
@@ -41,7 +42,6 @@ from sim.kernel.order import LAST, LATER, ORDER_BITS, Beat, order_as_of
 from sim.kernel.outside import Outside
 from sim.kernel.pace import NEVER_US, Pace
 from sim.kernel.standstill import DeadlockError, Livelock, LivelockError, describe_waits
-from sim.kernel.streams import stream
 from sim.kernel.tasks import CANCELLED, Entry, KernelTask, Passes, Ticket
 from sim.kernel.timer import Timer, fire
 from sim.kernel.trace.records import Kind, RecordKind, Trace, Values
@@ -91,39 +91,38 @@ class Kernel:
         self.queues: dict[tuple[str, str], Sized] = {}  # the work queues, by process and name
         # What processes show of their present state, by process: family, labels and value.
         self.gauges: dict[str, Callable[[], Iterable[tuple[str, tuple[str, ...], float]]]] = {}
+        # By lock and process: whether a candidate is healthy, and whether it leads.
+        self.candidates: dict[tuple[str, str], Callable[[], tuple[bool, bool]]] = {}
+        self.elected: Callable[[str, str], None] | None = None  # (lock, new leader)
         self.tasks: dict[int, KernelTask] = {}
         self.current: KernelTask | None = None
-        # Calls that are due before `_near_us`; empty only if nothing at all is planned.
-        self._heap: list[Call] = []
+        self._heap: list[Call] = []  # due before `_near_us`; empty only if nothing is planned
         self._near_us = Virtual(0)
         self._later: dict[int, list[Call]] = {}  # calls due later, by span of time, in any order
         self._spans: list[int] = []  # a heap of its keys
         self._ready: deque[Entry] = deque()
         self._late: list[Entry] = []  # started or cancelled by Trio, in any order
-        # Ready tasks that their owners hold (paused or slow).
-        self._held: dict[int, KernelTask] = {}
+        self._held: dict[int, KernelTask] = {}  # ready, but paused or slow
         self._carrier: KernelTask | None = None  # the parked task that does the driver's work
-        self._carrier_gen = 0
+        self._carrier_gen = self._starting = 0
         self._seq = 0  # the order of the call planned last: see `order_of`
         self.order = 0  # order of the call that runs now, or ran last, within its instant
         self._as_of = 0  # number of the last call of `call_as_of`
-        # Bulk work before the next call: when its first part is due; `bulk` does all parts up to a
-        # time and an order, counts `steps`, and sets the next time.
+        # When bulk work before the next call is due; `bulk` does all up to a time and an order.
         self.bulk_us, self.bulk_order = NEVER_US, 0
         self.bulk: Callable[[Virtual, int], None] = _nothing
         self._instant_step = 0  # units of work done before time reached this instant
         self._slice_limit_us, self._slice_quota, self._slice_done = Virtual(0), 0, 0
         self._slice_ends, self._slice_over = 0.0, True
-        self._starting = 0
         self.slice_s = slice_s
         self.after_slice: Callable[[], None] = lambda: None  # nothing of the run depends on it
+        self.at_rest = self.after_slice  # called when nothing more is due now
         self.pace, self._todo = Pace(), 0
-        self._stopped = False
+        self._stopped = self._admitting = False
         self._driver: trio.lowlevel.Task | None = None
         self._wakeup: trio.Event | None = None  # while the driver waits, with nothing to do
-        self._admitting = False
         self._failure: Exception | None = None  # of an operation that was applied at once
-        self._goals: list[trio.Event] = []
+        self._reached = trio.Event()
         self._livelock = Livelock()
         self._passes = Passes()
         self.outside = Outside(self)
@@ -173,15 +172,13 @@ class Kernel:
     def call_as_of(
         self, planned_us: Virtual, at_us: Virtual, fn: Callable[[Any], None], arg: Any = None
     ) -> None:
-        """Like `call_at`, in the order of a call that was planned at `planned_us`, before or after
-        now.
-        """
+        """Like `call_at`, in the order of a call planned at `planned_us`, before or after now."""
         self._as_of = number = (self._as_of + 1) % LATER
         self.call_in(order_as_of(planned_us, number), at_us, fn, arg)
 
-    def next_order(self) -> int:
-        """The order of a call that is planned now, for `call_in`."""
-        self._seq = seq = self._seq + 1
+    def next_order(self, count: int = 1) -> int:
+        """The order of a call that is planned now, for `call_in`; of several, that of the last."""
+        self._seq = seq = self._seq + count
         return seq
 
     def call_in(self, order: int, at_us: Virtual, fn: Callable[[Any], None], arg: Any = None) -> None:
@@ -204,8 +201,9 @@ class Kernel:
         else:
             self._defer((at_us, seq, None, beat, 0))
 
-    def _due_us(self) -> Virtual:
-        """When the next callback or bulk work is due."""
+    @property
+    def due_us(self) -> Virtual:
+        """When the next callback or bulk work is due; NEVER_US without any."""
         return self._heap[0][0] if self._heap and self._heap[0][0] < self.bulk_us else self.bulk_us
 
     def timer_at(self, at_us: Virtual, fn: Callable[[Any], None], arg: Any = None) -> Timer:
@@ -317,9 +315,7 @@ class Kernel:
             self._late.append((carrier, CANCELLED))
 
     def _hold_no_more(self, task: KernelTask) -> None:
-        """Give a cancelled task its turn although its owner holds it: its owner will not release
-        it.
-        """
+        """Give a cancelled task its turn although its owner holds it, and will not release it."""
         if self._held.pop(task.ident, None) is not None:
             task.gen += 1
             self._late.append((task, CANCELLED))
@@ -379,7 +375,7 @@ class Kernel:
         if wakeup is None or wakeup.is_set() or self._admitting or self._stopped:
             self.kick()
             return
-        due_us, self._admitting = self._due_us(), True
+        due_us, self._admitting = self.due_us, True
         try:
             self.gate.apply()
         except Exception as error:
@@ -387,7 +383,7 @@ class Kernel:
         finally:
             self._admitting = False
         news = self._ready or self._late or self._starting or self.long_work or self.gate.waiting
-        if news or self._due_us() != due_us or self._failure is not None:
+        if news or self.due_us != due_us or self._failure is not None:
             self.kick()
 
     def set_rate(self, rate: float) -> None:
@@ -404,9 +400,8 @@ class Kernel:
     def step(self, count: int = 1) -> trio.Event:
         """Run `count` units of work, at any rate and goal; the event is set when they are done."""
         self._todo += count
-        self._goals.append(done := trio.Event())
         self.kick()
-        return done
+        return self._reached
 
     def stop(self) -> None:
         """End `run`."""
@@ -417,7 +412,7 @@ class Kernel:
         """Let virtual time run up to this instant (NEVER_US: without end)."""
         if until_us > self.pace.goal_us <= self.now_us:
             self.pace.rebase(self.now_us)
-        self.pace.goal_us = until_us
+        self.pace.goal_us = min(until_us, self.pace.end_us)
         self.kick()
 
     def halt(self) -> None:
@@ -449,6 +444,13 @@ class Kernel:
         self.pace.rebase(self.now_us)
         self.kick()
 
+    def bind(self, until_us: Virtual) -> None:
+        """Let virtual time not go beyond an instant, at any rate, until another call."""
+        if until_us != self.pace.bound_us:
+            self.pace.bound_us = until_us
+            self._end_slice()
+            self.kick()
+
     def _end_slice(self) -> None:
         """Let the slice end with the present instant."""
         self._slice_limit_us, self._slice_over, self._slice_ends = self.now_us, True, 0.0
@@ -458,19 +460,20 @@ class Kernel:
         if self._stopped:
             raise RuntimeError("the kernel has stopped")
         self.set_goal(at_us)
-        self._goals.append(reached := trio.Event())
-        await reached.wait()
+        await self.reached()
+
+    async def reached(self) -> None:
+        """Wait until a goal is reached, also one that is set later."""
+        await self._reached.wait()
 
     def outside_now_us(self) -> Virtual:
         """The virtual time to show to a person: between events it advances with the rate."""
-        return self.now_us if self.aside.busy else self.pace.shown_us(self.now_us, self._due_us())
+        return self.now_us if self.aside.busy else self.pace.shown_us(self.now_us, self.due_us)
 
     # --- the driver -------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Drive the simulation until `stop()`; run this in a nursery that outlives the actors'
-        tasks.
-        """
+        """Drive the simulation until `stop()`; run this in a nursery that outlives the actors'."""
         self._driver = current_task()
         self.pace.rebase(self.now_us)
         try:
@@ -490,47 +493,48 @@ class Kernel:
         """Do one slice of work, then let the rest of the program run, or wait for work."""
         if self._failure is not None:
             raise self._failure
-        limit_us = self.pace.limit_us(self.now_us)
-        quota = self._todo or (1 << 60)
-        if self._todo:
-            limit_us = NEVER_US
-        done = await self._slice(limit_us, quota) + await self.aside.run()
+        done = await self._slice(self._limit_us(), self._todo or (1 << 60)) + await self.aside.run()
         self.after_slice()
-        if self._todo:
+        if self._todo and (done or self.pace.bound_us >= NEVER_US):
             self._todo = max(0, self._todo - done) if done else 0
             if not self._todo:
                 self._wake_all()
             await self._passes.let_run(self.slice_s)
             return
         # The goal or the rate may have been set while tasks ran.
-        limit_us = self.pace.limit_us(self.now_us)
+        limit_us = self._limit_us()
         busy = self._starting or self._ready or self._late or self.gate.waiting or self.long_work
         # The slice ended just before a journalled operation.
         busy = busy or self.gate.replaying_at(self.steps)
-        if busy or self._due_us() <= min(limit_us, NEVER_US - 1):
+        if busy or self.due_us <= min(limit_us, NEVER_US - 1):
             await self._passes.let_run(self.slice_s)
             return
         self._reach(limit_us)
+        self._wakeup = trio.Event()
+        self.at_rest()
         if self._stopped:
             return
-        self._wakeup = trio.Event()
-        with trio.move_on_after(self.pace.wait_s(self.now_us, self._due_us())):
+        with trio.move_on_after(self.pace.wait_s(self.now_us, self.due_us)):
             await self._wakeup.wait()
         self._wakeup = None
+
+    def _limit_us(self) -> Virtual:
+        return self.pace.stepped_us(self.now_us) if self._todo else self.pace.limit_us(self.now_us)
 
     def _reach(self, limit_us: Virtual) -> None:
         """Nothing more is due up to the limit: set the time to it and wake what waited for it."""
         goal_us = self.pace.goal_us
-        if limit_us >= goal_us and not self.gate.replaying_at(self.steps):
+        if self.pace.bound_us <= limit_us:
+            self.move_to(max(self.now_us, self.pace.bound_us))
+        if limit_us >= goal_us and not self._todo and not self.gate.replaying_at(self.steps):
             if goal_us < NEVER_US:
                 self.move_to(max(self.now_us, goal_us))
             self._wake_all()
 
     def _wake_all(self) -> None:
         """Wake the tasks that wait for a goal."""
-        goals, self._goals = self._goals, []
-        for goal in goals:
-            goal.set()
+        self._reached.set()
+        self._reached = trio.Event()
 
     async def _slice(self, limit_us: Virtual, quota: int) -> int:
         """Run up to `quota` units of work due up to the limit, for about one time slice; returns
@@ -549,9 +553,7 @@ class Kernel:
         return self._slice_done
 
     def _work(self) -> Entry | None:
-        """Run callbacks up to the next task's turn, which is returned; None at the end of the
-        slice.
-        """
+        """Run callbacks up to the next task's turn, which is returned; None at the slice's end."""
         heap, ready, late, gate = self._heap, self._ready, self._late, self.gate
         inbox, replay, long_work = gate.inbox, gate.replay, self.long_work
         limit_us, done, quota = self._slice_limit_us, self._slice_done, self._slice_quota
@@ -632,9 +634,7 @@ class Kernel:
             self._seq = at_us << ORDER_BITS
 
     def _release(self, entry: Entry) -> None:
-        """Let a task run; at the end of the slice it, or the task after it, returns control to the
-        driver.
-        """
+        """Let a task run; at the slice's end it, or the task after it, returns to the driver."""
         task, value = entry
         self.current = task
         self.cause = task.cause

@@ -18,8 +18,9 @@ from dataclasses import InitVar, dataclass, field
 from enum import IntEnum
 
 from sim.kernel.causes import Standing
-from sim.kernel.dice import GAMMA, MASK, Dice
-from sim.kernel.streams import key_of
+from sim.kernel.draws.arrivals import Arrivals
+from sim.kernel.draws.dice import GAMMA, MASK, Dice
+from sim.kernel.draws.streams import key_of
 from sim.units import Virtual
 
 # One-way delay of a data-centre network: published medians are 0.1 to 0.5 ms within and up to 1 ms
@@ -89,6 +90,7 @@ class Link:
     own: True for a separate line, to which only rules apply that name both hosts
     duplication: share of requests that arrive twice
     duplicated_by: trace record of the rule that sets it
+    about: the resource of the watches that have these delays; "" for all other messages
     """
 
     source: str
@@ -100,12 +102,15 @@ class Link:
     duplication: float = 0.0
     duplicated_by: int = 0
     own: bool = False
+    about: str = ""
     seed: InitVar[int] = 0
+    draws: InitVar[str] = ""
     listeners: list[Callable[[], None]] = field(default_factory=list)
     key: int = field(init=False)
 
-    def __post_init__(self, seed: int) -> None:
-        self.key = key_of(seed, f"link/{self.source}>{self.target}")
+    def __post_init__(self, seed: int, draws: str) -> None:
+        about = f"/{self.about}" if self.about else ""
+        self.key = key_of(seed, f"{draws}link/{self.source}>{self.target}{about}")
 
     @property
     def clear(self) -> bool:
@@ -161,17 +166,46 @@ class Network:
     def __init__(self, seed: int, standing: Standing) -> None:
         self._seed = seed
         self._standing = standing
+        self._arrivals: Arrivals | None = None
         self._links: dict[tuple[str, str], Link] = {}
         self._rules: dict[str, Rule] = {}
         self.settled: list[Callable[[], None]] = []  # called when rules have been added or removed
 
+    @property
+    def rules(self) -> Collection[Rule]:
+        """The rules in force."""
+        return self._rules.values()
+
     def link(self, source: str, target: str, own: bool = False) -> Link:
         """The one link from source to target, the same object on every call."""
-        known = self._links.get((source, target))
-        if known is None:
-            known = self._links[source, target] = Link(source, target, own=own, seed=self._seed)
-            self._settle(known)
-        return known
+        entry = self._links.get((source, target))
+        if entry is None:
+            entry = self._links[source, target] = self._new(source, target, own)
+        return entry
+
+    def watch_link(self, link: Link, resource: str) -> Link:
+        """The delays of the watches of a resource over a link: its own, unless they are arranged."""
+        if self._arrivals is None or not self._arrivals.separates_watches:
+            return link
+        key = link.source, f"{link.target} {resource}"
+        entry = self._links.get(key)
+        if entry is None:
+            entry = self._links[key] = self._new(link.source, link.target, link.own, resource)
+        return entry
+
+    def _new(self, source: str, target: str, own: bool, about: str = "") -> Link:
+        draws = "" if self._arrivals is None else self._arrivals.draws
+        link = Link(source, target, own=own, about=about, seed=self._seed, draws=draws)
+        self._settle(link)
+        return link
+
+    def arrange(self, arrivals: Arrivals | None, latency_us: tuple[int, int] | None = None) -> None:
+        """Let messages arrive in another order, and with other latencies, for the whole run."""
+        assert not self._links, "they are for the whole run"
+        self._arrivals = arrivals
+        if latency_us is not None:
+            low_us, high_us = latency_us
+            self.impose(Rule("latency", None, None, low_us=low_us, high_us=high_us))
 
     def stir(self, host: str) -> None:
         """Notify the listeners of a host's links: its process is paused, resumes or crashes."""
@@ -185,10 +219,10 @@ class Network:
         more or fewer hosts.
         """
         before = self._rules.get(rule.name)
-        held = [] if before is None else before.named
-        self._standing.end(rule.name, [host for host in held if host not in rule.named])
+        current = [] if before is None else before.named
+        self._standing.end(rule.name, [host for host in current if host not in rule.named])
         self._rules[rule.name] = rule
-        new = [host for host in rule.named if host not in held]
+        new = [host for host in rule.named if host not in current]
         record = self._standing.begin(
             rule.name, new, rule.cut, whole=lambda host: rule.silences(host, self._standing.doors)
         )
@@ -219,6 +253,8 @@ class Network:
                 loss = loss if rule.loss is None else rule.loss
                 if rule.duplication is not None:
                     twice, by = rule.duplication, rule.record
+        if self._arrivals is not None:
+            low, high = self._arrivals.bounds_us((link.about, link.source, link.target), low, high)
         changed = up != link.up
         if changed or (low, high, loss) != (link.low_us, link.high_us, link.loss):
             for listener in link.listeners:

@@ -149,6 +149,8 @@ class Outside:
 
     def end(self) -> None:
         """Send nothing from now on, and fail the open calls.  Called outside of virtual time."""
+        if self.sender is None:
+            return
         self.sender = None
         self._kernel.gate.post(OPERATION, [False, {}], lambda _: None)
 

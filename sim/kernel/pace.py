@@ -32,17 +32,30 @@ class Pace:
 
     rate: virtual seconds per real second; math.inf as fast as possible, 0 paused
     goal_us: virtual time up to which the run may go
+    end_us: beyond which no goal leads
+    bound_us: beyond which time does not go now, since a clock outside waits for it
     holds: reasons why time rests while it runs as fast as possible
     rests: reasons why time rests at any rate
     real_s: the real clock
     """
 
-    __slots__ = ("_base_real", "_base_us", "_look_by", "goal_us", "holds", "rate", "real_s", "rests")
+    __slots__ = (
+        "_base_real",
+        "_base_us",
+        "_look_by",
+        "bound_us",
+        "end_us",
+        "goal_us",
+        "holds",
+        "rate",
+        "real_s",
+        "rests",
+    )
 
     def __init__(self, real_s: Callable[[], float] = perf_counter) -> None:
         self.real_s = real_s
         self.rate = math.inf
-        self.goal_us = Virtual(0)
+        self.goal_us, self.end_us, self.bound_us = Virtual(0), NEVER_US, NEVER_US
         self.holds = self.rests = 0
         self._base_us, self._base_real = Virtual(0), 0.0
         self._look_by = math.inf  # the real time of the next look, at the latest
@@ -77,9 +90,14 @@ class Pace:
         self.goal_us = max(self.goal_us, now_us)
         if self.rests and self.rate:
             return now_us
+        limit_us = min(self.goal_us, max(self.bound_us, now_us))
         if self.rate == math.inf:
-            return now_us if self.holds else self.goal_us
-        return min(self.goal_us, self.paced_us()) if self.rate else BEFORE_US
+            return now_us if self.holds else limit_us
+        return min(limit_us, self.paced_us()) if self.rate else BEFORE_US
+
+    def stepped_us(self, now_us: Virtual) -> Virtual:
+        """The time up to which single steps may go."""
+        return min(self.end_us, max(self.bound_us, now_us))
 
     def shown_us(self, now_us: Virtual, due_us: Virtual) -> Virtual:
         """The time to show to a person, before the next call at `due_us`."""
@@ -88,13 +106,12 @@ class Pace:
         at_us = self.paced_us()
         if at_us > due_us:
             at_us = due_us
-        if at_us > self.goal_us:
-            at_us = self.goal_us
+        at_us = min(at_us, self.goal_us, self.bound_us)
         return at_us if at_us > now_us else now_us
 
     def wait_s(self, now_us: Virtual, next_us: Virtual) -> float:
         """How long the driver may sleep, in real seconds, until the next call at `next_us`."""
-        due_us = min(next_us, self.goal_us)
+        due_us = min(next_us, self.goal_us, self.bound_us)
         if not self.is_timed:
             return math.inf
         if due_us <= now_us:  # the goal is reached, or the gate advanced time to a due call

@@ -62,19 +62,19 @@ def integer(value: object, bits: int = 32) -> int:
     """A signed number of `bits` bits; text as Go reads it without a given base: 0x1f, 0o17,
     017, 1_000.
     """
-    found: int | None = None
+    result: int | None = None
     if isinstance(value, int) and not isinstance(value, bool):
-        found = value
+        result = value
     elif isinstance(value, str) and _DIGITS.fullmatch(value):
         try:
-            found = int(value, 8 if _OCTAL.fullmatch(value) else 0)
+            result = int(value, 8 if _OCTAL.fullmatch(value) else 0)
         except ValueError:
             pass
-    if found is None:
+    if result is None:
         raise ValueError("a whole number")
-    if not -(1 << bits - 1) <= found < 1 << bits - 1:
+    if not -(1 << bits - 1) <= result < 1 << bits - 1:
         raise ValueError(f"a whole number of {bits} bits")
-    return found
+    return result
 
 
 def long_integer(value: object) -> int:
@@ -87,11 +87,11 @@ def number(value: object) -> float:
     is_text = isinstance(value, str) and _NUMBER.fullmatch(value) is not None
     if is_text or (isinstance(value, int | float) and not isinstance(value, bool)):
         try:
-            found = float(value)  # type: ignore[arg-type]  # a number or the text of one
+            result = float(value)  # type: ignore[arg-type]  # a number or the text of one
         except OverflowError:
-            found = math.nan
-        if math.isfinite(found):
-            return found
+            result = math.nan
+        if math.isfinite(result):
+            return result
     raise ValueError("a number")
 
 
@@ -264,15 +264,25 @@ def options_of(daemon: type[Any]) -> dict[str, Option]:
     return {f.name: f.metadata[_SPEC] for f in dataclasses.fields(daemon) if _SPEC in f.metadata}
 
 
-def effects_of(daemon: type[Any]) -> dict[str, str]:
-    """Option name to what the option acts on, of a daemon's options class and its bases."""
+def effects_of(daemon: type[Any], *, alone: bool = False) -> dict[str, str]:
+    """Option name to what the option acts on, of a daemon's options class and its bases.
+
+    alone: as a process, where some act on something else (the sections `Alone`)
+    """
     texts = rows(_EFFECTS)
-    found = {
-        name: row for base in reversed(daemon.__mro__) for name, row in texts.get(base.__name__, {}).items()
-    }
-    return found | {spec.name: spec.effect for spec in options_of(daemon).values() if spec.effect}
+    own, instead = (
+        {
+            name: row
+            for base in reversed(daemon.__mro__)
+            for name, row in texts.get(base.__name__ + suffix, {}).items()
+        }
+        for suffix in ("", _ALONE)
+    )
+    stated = {spec.name: spec.effect for spec in options_of(daemon).values() if spec.effect}
+    return own | stated | (instead if alone else {})
 
 
+_ALONE = "Alone"  # ends the names of sections about processes that run alone
 _IDLE = "nothing: "  # begins the row of an option that is taken without an effect
 
 
@@ -281,13 +291,14 @@ def idle_reason(effect: str) -> str:
     return effect.removeprefix(_IDLE) if effect.startswith(_IDLE) else ""
 
 
-def refusals_of(daemon: str) -> dict[str, str]:
+def refusals_of(daemon: str, *, alone: bool = False) -> dict[str, str]:
     """The reason why an option, or a feature gate, has no effect in this program, by its name.
 
-    daemon: the name of an options class, or "gates"
+    daemon: the name of an options class, or "gates"; alone: as of `effects_of`
     """
-    reasons = rows(_REFUSALS).get(daemon, {})
-    return {name: reason for names, reason in reasons.items() for name in names.split()}
+    sections = (daemon, daemon + _ALONE) if alone else (daemon,)
+    entry = [pair for each in sections for pair in rows(_REFUSALS).get(each, {}).items()]
+    return {name: reason for names, reason in entry for name in names.split()}
 
 
 # --- parsing --------------------------------------------------------------------------------------
@@ -317,7 +328,9 @@ def parse(
             problems.add(InputError(f"option {name} is given twice", where, "leave one out"))
         elif field is None:
             reasons = refusals_of(daemon.__name__)
-            refused = {entry.format(short=names.short): why for entry, why in reasons.items()}
+            refused = {
+                entry.format(short=names.short, product=names.product): why for entry, why in reasons.items()
+            }
             problems.add(_refusal(name, fields, refused, where))
         else:
             try:

@@ -7,30 +7,37 @@ Holds: every field has the effect it names; the limits between the election's ti
 
 Mirrors  kubernetes v1.25 cmd/kube-scheduler/app/options and pkg/scheduler/apis/config: defaults of
          v1.
-Differs  configuration fields are options (the file itself is not read); profiles and plugin sets
-         are fixed.
+Differs  some fields of the configuration file are options too, for the only profile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from sim.dataclass import dataclass
+from sim.ident import NAMES, Names
 from sim.options.base import (
+    document,
     duration,
     integer,
     more_than,
     option,
     parse,
+    raw_option,
     string,
     with_default,
     within,
 )
-from sim.options.client_flags import ClientFlags
-from sim.options.election import ElectionFlags
 from sim.options.features.gates import feature_gates
-from sim.options.serving import ServerFlags
+from sim.options.groups.client import ClientFlags
+from sim.options.groups.election import ElectionFlags
+from sim.options.groups.metrics import MetricsFlags
+from sim.options.groups.serving import ServerFlags
+from sim.units import SECOND
+
+if TYPE_CHECKING:
+    from sim.options.scheduling.profiles import ProfileSpec
 
 
 def _named(value: str) -> str | None:
@@ -38,7 +45,7 @@ def _named(value: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class SchedulerOptions(ClientFlags, ElectionFlags):
+class SchedulerOptions(ClientFlags, ServerFlags, MetricsFlags, ElectionFlags):
     """The options of one scheduler process."""
 
     leader_elect_resource_name: str = with_default(
@@ -46,6 +53,7 @@ class SchedulerOptions(ClientFlags, ElectionFlags):
     )
     secure_port: int = with_default(ServerFlags, "secure_port", 10259)
 
+    config: Mapping[str, Any] = option("config", document, {})
     feature_gates: Mapping[str, str] = feature_gates("SchedulerOptions")
 
     # --- configuration ---
@@ -65,9 +73,39 @@ class SchedulerOptions(ClientFlags, ElectionFlags):
     def __post_init__(self) -> None:
         if self.pod_max_backoff_us < self.pod_initial_backoff_us:
             raise ValueError("pod-max-backoff must not be less than pod-initial-backoff")
+        if self.config:
+            _ = self.profiles
         self.check_client()
         self.check_election()
         self.check_server()
 
+    def bind_timeout_of(self, profile: ProfileSpec) -> int:
+        """The longest wait for the volumes of a pod of a profile, in microseconds."""
+        given_s = profile.bind_timeout_s
+        return self.bind_timeout_us if given_s is None else given_s * SECOND
 
-parse_scheduler = partial(parse, SchedulerOptions)
+    @property
+    def profiles(self) -> tuple[ProfileSpec, ...]:
+        """The profiles, of which each schedules the pods that name it."""
+        from sim.options.scheduling.profiles import ProfileSpec  # only a scheduler needs it
+
+        if not self.config:
+            return (ProfileSpec(self.scheduler_name),)
+        from sim.options.scheduling.configuration import profiles_in  # for few clusters
+
+        return profiles_in(self.config)
+
+
+def parse_scheduler(
+    given: Mapping[str, object],
+    *,
+    names: Names = NAMES["orch"],
+    place: str = "",
+    places: Mapping[str, str] | None = None,
+) -> SchedulerOptions:
+    """The options that flags and the configuration file that they name give.  Raises InputError."""
+    if raw_option(given, "config"):
+        from sim.options.scheduling.configuration import with_configuration
+
+        given, places = with_configuration(given, names, place, places)
+    return parse(SchedulerOptions, given, names=names, place=place, places=places)

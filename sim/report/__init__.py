@@ -5,7 +5,7 @@ run.
 """
 
 from sim.report.html import render
-from sim.report.timeline import BUCKET_US, Reign, Timeline, sparkline
+from sim.report.timeline import BUCKET_US, Reign, Timeline, answered_line, sparkline
 from sim.report.workloads import pod_state
 
-__all__ = ["BUCKET_US", "Reign", "Timeline", "pod_state", "render", "sparkline"]
+__all__ = ["BUCKET_US", "Reign", "Timeline", "answered_line", "pod_state", "render", "sparkline"]

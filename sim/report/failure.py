@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sim.api.store import path_of
 from sim.dataclass import dataclass
 from sim.kernel import Record
-from sim.report.story import Book, Line, about, clock, names, notable, shown
+from sim.report.story import Book, Line, about, clock, names, notable
 from sim.verdict import Verdict
 
 WAITS_MAX = 8  # objects at fault of which is looked why they wait
@@ -54,7 +55,7 @@ def failure_of(verdict: Verdict, book: Book | None) -> Failure:
     """A failed verdict, explained."""
     facts = [("measured", verdict.measured), ("wanted", verdict.wanted)]
     if verdict.objects:
-        facts.append(("object", names([shown(key) for key in verdict.objects])))
+        facts.append(("object", names([path_of(key) for key in verdict.objects])))
     if verdict.counted:
         facts.append(("true of", verdict.counted))
     if verdict.at_us is not None:

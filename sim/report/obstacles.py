@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from sim.api.store import path_of
 from sim.kernel import Record
 
 FAILS = "fails"  # an operation, with its reason and message: see `sim.client.events.recorder`
@@ -162,12 +163,6 @@ def _weight(record: Record) -> tuple[bool, int]:
     """
     fails = record.values.get("what") == FAILS
     return not (fails and record.values["why"]["reason"] == "ExternalProvisioning"), record.ident
-
-
-def path_of(key: str) -> str:
-    """A store's key as a path: "//pods/default/web-1" is "pods/default/web-1"."""
-    _, _, resource, namespace, name = key.split("/", 4)
-    return f"{resource}/{namespace}/{name}" if namespace else f"{resource}/{name}"
 
 
 def _path_of(record: Record) -> str:

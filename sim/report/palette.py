@@ -32,6 +32,11 @@ STATES: Mapping[str, str] = {
     "succeeded": SUCCEEDED,
     "available": GOOD,
     "on dead machines": LOST,
+    "answered": GOOD,
+    "refused": FAILED,
+    "timed out": LOST,
+    "cut off": LEAVING,
+    "without a name": UNSEEN,
 }
 # Of the settings of a sweep.
 SETTINGS = (MEASURED, LOST, GOOD, LEAVING, NOT_READY, SUCCEEDED, FAILED, PLAIN)

@@ -17,9 +17,10 @@ from typing import Any
 
 import msgspec
 
+from sim.api.store import path_of
 from sim.faults import FAULTS
 from sim.kernel import Record, RecordKind
-from sim.report.obstacles import FAILS, Obstacles, path_of
+from sim.report.obstacles import FAILS, Obstacles
 from sim.units import BINARY_SI, SECOND, format_duration, format_quantity, format_quantity_milli
 
 Values = Mapping[str, Any]
@@ -33,6 +34,7 @@ UPHEAVALS = ("take-over", "lost-lease", "refused-lease")
 STEPS = ("step", "step-end")
 MEANWHILE_MAX = 4
 PROGRAMS = ("kill", "unhealthy", "unknown")  # decisions about programs of a pod
+DROP = "drop"  # of a packet from or to a pod, by NetworkPolicies
 PROGRAMS_MAX = 6  # lines about them
 DELETED, CREATED, REMOVED = "deleted", "created", "removed"
 
@@ -80,11 +82,17 @@ class Book:
         """The notable changes that a write made."""
         return self._changes.get(record.ident, ())
 
-    def write_of(self, revision: int) -> Record | None:
-        """The write that created this revision."""
+    def write_of(self, revision: int, before: Record | None = None) -> Record | None:
+        """The write that created this revision; before: a later record, since a storage that is set
+        back gives revisions out again.
+        """
         if self._by_revision is None:
             self._by_revision = {r.values["rev"]: r for r in self.records if r.kind == "write"}
-        return self._by_revision.get(revision)
+        found = self._by_revision.get(revision)
+        if found is None or before is None or found.ident < before.ident:
+            return found
+        earlier = reversed(self.records[: before.ident])
+        return next((r for r in earlier if r.kind == "write" and r.values["rev"] == revision), None)
 
     def chain(self, record: Record) -> list[Record]:
         """A record and its causes, the first cause first; changes are part of their writes."""
@@ -100,7 +108,7 @@ class Book:
         """The line of a record, with the time since the record before it."""
         text = tell(record, self.changes(record))
         if record.kind == "decision" and (revision := record.values["why"].get("lease")):
-            written = self.write_of(int(revision))
+            written = self.write_of(int(revision), record)
             if written is not None:
                 text += _last_seen(
                     written.at_us, record.at_us - int(record.values["why"].get("silent_us", 0))
@@ -152,7 +160,7 @@ class Book:
 
     def programs(self, key: str, shown: Iterable[int]) -> list[Line]:
         """What is known of the programs of a pod, other than these records: why the last container
-        ended, and what the programs needed that is not simulated.
+        ended, what the programs needed that is not simulated, and which packets policies dropped.
         """
         path, found = path_of(key), dict[object, Record]()
         for record in self.records:
@@ -162,6 +170,9 @@ class Book:
             elif record.kind == "decision" and values["what"] in PROGRAMS and values["target"] == path:
                 new = values["what"] == "unknown"
                 found[values["why"]["message"] if new else values["what"]] = record
+            elif record.kind == "decision" and values["what"] == DROP:
+                if path in (values["target"], values["why"]["peer"]):
+                    found[values["target"], values["why"]["peer"], values["why"]["port"]] = record
         last = sorted(found.values(), key=lambda record: record.ident)[-PROGRAMS_MAX:]
         known = set(shown)  # a change is part of its write
         return [self._aside(each) for each in last if not known & {each.ident, _write_of(each)}]
@@ -365,11 +376,6 @@ def delta(line: Line) -> str:
     return "" if line.delta_us is None else f"+{short(line.delta_us)}"
 
 
-def shown(key: str) -> str:
-    """A store's key in the form that people use: "//pods/default/web-1" is "pods/default/web-1"."""
-    return path_of(key)
-
-
 def who(record: Record) -> str:
     """The actor of a record; "" for a kind without one, and for a kind of a user's own program."""
     found = WHO.get(record.kind)
@@ -394,6 +400,8 @@ WHO: Mapping[RecordKind, Callable[[Values], str]] = {
     "step-end": lambda values: "scenario",
     "schedule": lambda values: "scheduler",
     "command": lambda values: "admin",
+    "request": lambda values: str(values["client"]),
+    "rules": lambda values: f"{values['node']} (proxy)",
     "connection": lambda values: str(values["server"]),
 }
 
@@ -446,7 +454,7 @@ def _value(value: Any) -> str:
 
 def _write(values: Values) -> str:
     verb, _, sub = values["verb"].partition(" ")
-    what = shown(values["key"])
+    what = path_of(values["key"])
     if sub == "binding":
         return f"binds {what}"
     if sub == "eviction":
@@ -603,6 +611,10 @@ def _decision(values: Values) -> str:
             return f"{why['reason']} of {target}: {why['message']}"
         case "unknown":
             return f"container {why['container']} of {target} needs what is not simulated: {why['message']}"
+        case "drop":
+            way = "to" if why["direction"] == "Egress" else "from"
+            what = f"packets of {target} {way} {why['peer']}, port {why['port']}"
+            return f"drops {what}: NetworkPolicies {names(why['policies'])} allow no such {why['direction'].lower()}"
         case "kill":
             return f"kills {names(why['containers'])} of {target}: {why['message']}"
     facts = ", ".join(f"{name} {_value(value)}" for name, value in why.items())
@@ -616,9 +628,16 @@ WORDS: Mapping[str, Callable[[Values], str]] = {
     "actor": _actor,
     "schedule": _schedule,
     "decision": _decision,
-    "change": lambda values: f"{shown(values['key'])}: {changed(values)}",
+    "change": lambda values: f"{path_of(values['key'])}: {changed(values)}",
     "command": lambda values: f"{values['what']} {values['target']}: {values['outcome']}",
     "zone": lambda values: f"zone {values['zone'].strip(':').replace(chr(0), '')} is {values['state']}",
     "refused": lambda values: f"{_write(values)}: refused: {values['message']}",
+    "request": lambda values: (
+        f"requests to {values['service']} are {values['outcome']}"
+        + (f" at {values['pod']}" if values["pod"] else "")
+    ),
+    "rules": lambda values: (
+        f"writes the rules of {values['services']} Services, {values['endpoints']} endpoints"
+    ),
     "sync-error": lambda values: f"{values['queue']}: sync of {values['key']} failed: {values['error']}",
 }

@@ -6,9 +6,11 @@ It is outside of the simulation like the checker: it sees commits and influences
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from actors.users.requests import Outcome
 from sim.api.objects import condition_status
 from sim.api.store import Change
 from sim.api.types import Obj
@@ -16,8 +18,11 @@ from sim.dataclass import dataclass
 from sim.ident import NAMES, Names
 from sim.report.workloads import shown_state, workload_of
 from sim.series import Series
+from sim.units import SECOND
 
 BUCKET_US = 10_000_000  # for the request rate
+ANSWERED = Outcome.ANSWERED.value  # of requests of clients that did not fail
+BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def _plain(series: Mapping[str, Series]) -> dict[str, list[tuple[int, int]]]:
@@ -53,6 +58,8 @@ class Timeline:
     steps: (time, name, kind)
     ends: end of the fault of each step, by name
     requests: number of API requests per bucket
+    clients: Service (NAMESPACE/NAME) → outcome of requests of clients (the step `request`) → the
+        second of the run in which they were sent → their number; older traces have none
     """
 
     def __init__(self, names: Names) -> None:
@@ -67,6 +74,7 @@ class Timeline:
         self.ends: dict[str, int] = {}
         self.reigns: list[Reign] = []
         self.requests: dict[int, int] = {}
+        self.clients: dict[str, dict[str, Counter[int]]] = {}
         self._counted = 0
         self._zone: dict[str, str] = {}
         self._node_state: dict[str, tuple[str, str, bool]] = {}
@@ -79,6 +87,10 @@ class Timeline:
 
     def to_plain(self) -> dict[str, Any]:
         """The series as plain values, from which `of_plain` makes a timeline to draw."""
+        clients = {
+            service: {outcome: [*seconds.items()] for outcome, seconds in outcomes.items()}
+            for service, outcomes in self.clients.items()
+        }
         return {
             "naming": self.names.naming,
             "nodes": {zone: _plain(states) for zone, states in self.nodes.items()},
@@ -91,6 +103,7 @@ class Timeline:
             "ends": self.ends,
             "reigns": [(one.lease, one.holder, one.from_us) for one in self.reigns],
             "requests": self.requests,
+            **({"clients": clients} if clients else {}),
         }
 
     @staticmethod
@@ -105,6 +118,8 @@ class Timeline:
         found.steps = [(at_us, name, kind) for at_us, name, kind in plain["steps"]]
         found.ends, found.requests = dict(plain["ends"]), dict(plain["requests"])
         found.reigns = [Reign(*one) for one in plain["reigns"]]
+        for service, outcomes in plain.get("clients", {}).items():
+            found.clients[service] = {name: Counter(dict(seconds)) for name, seconds in outcomes.items()}
         return found
 
     def step(self, name: str, kind: str, at_us: int) -> None:
@@ -118,6 +133,10 @@ class Timeline:
         """At the end of each bucket: the number of API requests so far."""
         self.requests[at_us // BUCKET_US - 1] = requests - self._counted
         self._counted = requests
+
+    def request(self, service: str, outcome: str, sent_us: int) -> None:
+        """A request of a client to a Service (NAMESPACE/NAME) has ended."""
+        self.clients.setdefault(service, {}).setdefault(outcome, Counter())[sent_us // SECOND] += 1
 
     def serve(self, at_us: int, truth: int, seen: int) -> None:
         """The numbers of available pods from now on."""
@@ -191,11 +210,30 @@ def _ready(node: Obj) -> str:
 
 def sparkline(series: Mapping[str, Series], wanted: str, end_us: int, width: int) -> str:
     """The share of all objects in the state `wanted` over time, as blocks for a terminal."""
-    blocks = " ▁▂▃▄▅▆▇█"
     cells = []
     for column in range(width):
         at_us = end_us * (column + 1) // width
         total = sum(one.at(at_us) for one in series.values())
         share = series[wanted].at(at_us) / total if total and wanted in series else 0.0
-        cells.append(blocks[round(share * 8)] if total else "·")
+        cells.append(BLOCKS[round(share * 8)] if total else "·")
+    return "".join(cells)
+
+
+def answered_line(timeline: Timeline, end_us: int, width: int) -> str:
+    """The share of the requests of clients that were answered over time, as blocks for a terminal.
+
+    A block is full only if all requests were answered, and empty only if none was.
+    """
+    sent, answered = Counter[int](), Counter[int]()
+    for outcomes in timeline.clients.values():
+        answered.update(outcomes.get(ANSWERED, ()))
+        for seconds in outcomes.values():
+            sent.update(seconds)
+    cells = []
+    for column in range(width):
+        begin_us, until_us = end_us * column // width, end_us * (column + 1) // width
+        seconds_of = range(begin_us // SECOND, -(-until_us // SECOND))
+        total = sum(sent[second] for second in seconds_of)
+        good = sum(answered[second] for second in seconds_of)
+        cells.append(BLOCKS[-(-good * 7 // total) + (good == total)] if total else "·")
     return "".join(cells)

@@ -33,16 +33,20 @@ from sim.scenario.check import references
 from sim.scenario.check.expectation_windows import Windows
 from sim.scenario.manifests import soundness
 from sim.scenario.manifests.naming import translate
+from sim.scenario.plan.arrivals import arrivals_of
+from sim.scenario.plan.components import certificate_plan, component_plan, more_schedulers, proxy_options
 from sim.scenario.plan.context import Existing, Known
 from sim.scenario.plan.forwards import forward_plans
+from sim.scenario.plan.hunting import plan_hunt
 from sim.scenario.plan.machines import machine_parts
-from sim.scenario.plan.option_files import agent_flags, with_files
+from sim.scenario.plan.option_files import agent_flags
 from sim.scenario.plan.own_kinds import Planned, kind_remedy
 from sim.scenario.plan.places import places_of
 from sim.scenario.plan.plan import (
     AdoptionPlan,
     ClusterPlan,
     ComponentPlan,
+    ForwardPlan,
     NodePlan,
     Plan,
     PlannedExpectation,
@@ -56,6 +60,7 @@ from sim.scenario.read.misfit import misfit
 from sim.scenario.read.samples import inside, read_samples
 from sim.scenario.read.settings import settled, unwritten
 from sim.scenario.read.source import Document, Path_, read_documents
+from sim.scenario.read.variants import variant_settings
 from sim.scenario.schema import sections
 from sim.scenario.schema.decode import decoded
 from sim.units import SECOND, parse_duration_us, quantity_nano
@@ -66,14 +71,14 @@ MACHINES_HAVE = ("cpu", "memory", "pods", "ephemeral-storage")
 _RATE = pattern(r"^(\d+(?:\.\d+)?)\s*/\s*(\d.*|ms|s|m|h)$")
 
 
-def load(path: str | Path, settings: Sequence[str] = ()) -> Plan:
+def load(path: str | Path, settings: Sequence[str] = (), variant: str = "") -> Plan:
     """Read, override, check and plan one scenario file.  Raises InputError with every error."""
-    return compile_file(path, settings).sound()
+    return compile_file(path, settings, variant).sound()
 
 
-def compile_file(path: str | Path, settings: Sequence[str] = ()) -> Compiled:
-    """Read, override and plan one scenario file, as far as it has no errors.  Raises InputError for
-    a file that holds no scenario.
+def compile_file(path: str | Path, settings: Sequence[str] = (), variant: str = "") -> Compiled:
+    """Read, override and plan one scenario file or a variant of it, as far as it has no errors.
+    Raises InputError for a file that holds no scenario.
     """
     path = Path(path)
     documents = read_documents(path)
@@ -82,8 +87,10 @@ def compile_file(path: str | Path, settings: Sequence[str] = ()) -> Compiled:
     if len(documents) != 1:
         count = f"holds {len(documents)} documents" if documents else "is empty"
         raise InputError(f"{count}; a scenario is one document", str(path))
-    found = _Compiler(settled(documents[0], settings), path.parent).compiled()
-    return replace(found, plan=replace(found.plan, settings=tuple(settings)))
+    settings = (*variant_settings(documents[0], variant), *settings)
+    document = settled(documents[0], settings)
+    found = _Compiler(document, path.parent).compiled()
+    return replace(found, plan=replace(found.plan, settings=tuple(settings), document=document.value))
 
 
 def compile_plan(document: Document, folder: Path) -> Plan:
@@ -112,9 +119,7 @@ def plan_step(
     earlier: the kind of each earlier step, by its name
     Raises InputError without a place.
     """
-    spec = {"timeline": [step]}
-    head = {"apiVersion": "orrery.dev/v1", "kind": "Scenario", "metadata": {"name": "step"}}
-    compiler = _Compiler(Document("", {**head, "spec": spec}), Path())
+    compiler = _Compiler(Document("", {**unwritten("step").value, "spec": {"timeline": [step]}}), Path())
     known = Known.of(cluster, ())
     known.existing = existing
     known.steps.update(earlier)
@@ -218,6 +223,8 @@ class _Compiler:
             steps=planned,
             expectations=expectations,
             file=self.document.file,
+            variants=tuple(spec.variants),
+            hunt=plan_hunt(self, spec.hunt, known, objects, duration_us),
         )
         return Compiled(plan, tuple(in_order(self.problems.errors, self.document.file)), whole, doubtful)
 
@@ -317,35 +324,37 @@ class _Compiler:
                 )
 
         def component(part: sections.Component | sections.Daemon, key: str) -> ComponentPlan:
-            path = ("spec", "cluster", key)
-            flags: Mapping[str, Any] = part.flags
-            with self.problems.part():
-                flags = with_files(self.document, self.folder, flags, (*path, "flags"), NAMES[cluster.naming])
-            return ComponentPlan(part.replicas, flags, *self._flag_places(part.flags, path))
+            return component_plan(self.document, self.folder, self.problems, part, NAMES[cluster.naming], key)
 
         latency_us, boot_us = None, 0
         with self.part(("spec", "cluster", "latency")):
             latency_us = self.latency(cluster.latency, ("spec", "cluster", "latency"))
         with self.part(("spec", "cluster", "boot")):
             boot_us = self.duration(cluster.boot, ("spec", "cluster", "boot"))
-        places: Mapping[str, tuple[str, ...]] = {}
-        with self.part(("spec", "cluster", "places")):
-            here: Path_ = ("spec", "cluster", "places")
-            places = places_of(self.document, here, cluster.places, cluster.established, seen)
+        programs: Mapping[str, ForwardPlan] = {}
+        with self.part(("spec", "cluster", "programs")):
+            programs = forward_plans(self.document, ("spec", "cluster", "programs"), cluster.programs)
         plan = ClusterPlan(
             naming=cluster.naming,
             nodes=tuple(nodes),
             api_server=component(cluster.api_server, "apiServer"),
             controller_manager=component(cluster.controller_manager, "controllerManager"),
             scheduler=component(cluster.scheduler, "scheduler"),
+            schedulers=more_schedulers(
+                self.document, self.folder, self.problems, cluster, ("storage", "nodes", *processes, *seen)
+            ),
             latency_us=latency_us,
+            arrivals=arrivals_of(self, cluster, seen | processes),
             boot_us=boot_us,
             metrics=cluster.metrics,
-            places=places,
+            places=places_of(self, cluster, seen),
             adoption=self._adoption(cluster.adopt_nodes, cluster.naming),
             storage=self._storage(cluster, nodes),
-            programs=forward_plans(self.document, ("spec", "cluster", "programs"), cluster.programs),
+            programs=programs,
+            network_policies=cluster.network_policies == "enforced",
             epoch_us=epoch_of(self, cluster.epoch),
+            certificates=certificate_plan(self, cluster.certificates),
+            kube_proxy=proxy_options(self, cluster.kube_proxy),
         )
         return as_served(plan) if cluster.served else plan
 
@@ -452,11 +461,6 @@ class _Compiler:
         if value.get("kind", "Pod") != "Pod":
             raise self.document.error((*path, "kind"), f"no {value['kind']} can be static, only a Pod")
         return self._sound(value, self.document, path, naming)[1]
-
-    def _flag_places(self, flags: Mapping[str, Any], path: Path_) -> tuple[str, Mapping[str, str]]:
-        """The places of the flags of a daemon: of all, and of each."""
-        path = (*path, "flags")
-        return self.document.place(path), {name: self.document.place((*path, name)) for name in flags}
 
     def _check_group(self, group: sections.NodeGroup, path: Path_) -> None:
         """Check what the API would refuse of the nodes of a group."""

@@ -1,6 +1,6 @@
 """Certificates: an authority made for one run, the certificates of its server and its clients.
 
-Holds: keys stay in memory.
+Holds: keys stay in memory; an authority is valid before its time too, as long as after it.
 
 Mirrors  kubeadm's phases/certs (CN and O of the administrator's certificate).
 """
@@ -24,6 +24,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from sim.wire.tls import Pair
 
 VALID = timedelta(days=365)  # kubeadm: CertificateValidity
+AUTHORITY_VALID = timedelta(days=3650)  # kubeadm: ten years
 _BACKDATED = timedelta(hours=1)  # clients with clocks a little behind
 # Letters of a common name: ITU-T X.520, ub-common-name; clients read the alternatives.
 NAME_MAX = 64
@@ -50,10 +51,12 @@ class Authority:
         key = load_pem_private_key(pem[pem.rindex(b"-----BEGIN") :], None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise ValueError("the key is none of an authority")
-        found = cls.__new__(cls)
-        found._now, found._key = datetime.now(UTC), key
-        found._certificate, found._name = certificate, certificate.subject
-        return found
+        if key.public_key() != certificate.public_key():
+            raise ValueError("the key is that of another certificate")
+        result = cls.__new__(cls)
+        result._now, result._key = datetime.now(UTC), key
+        result._certificate, result._name = certificate, certificate.subject
+        return result
 
     @property
     def pem(self) -> bytes:
@@ -88,8 +91,9 @@ class Authority:
             .issuer_name(self._name)
             .public_key(key)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(self._now - _BACKDATED)
-            .not_valid_after(self._now + VALID)
+            # That of a data directory is used again, maybe after the clock was set back.
+            .not_valid_before(self._now - (AUTHORITY_VALID if authority else _BACKDATED))
+            .not_valid_after(self._now + (AUTHORITY_VALID if authority else VALID))
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
             .add_extension(usage, critical=True)
             .add_extension(issuer, critical=False)
@@ -108,9 +112,9 @@ class Authority:
         )
         if alternatives is not None:
             builder = builder.add_extension(alternatives, critical=False)
-        made = builder.sign(self._key, hashes.SHA256())
+        new = builder.sign(self._key, hashes.SHA256())
         secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        return Pair(made.public_bytes(Encoding.PEM), secret)
+        return Pair(new.public_bytes(Encoding.PEM), secret)
 
 
 def _general_name(host: str) -> x509.GeneralName:

@@ -14,6 +14,7 @@ import trio
 
 from sim.kernel import Kernel
 from sim.wire.patience import LATE_S
+from sim.wire.turns import Turns
 
 
 class Clients:
@@ -23,10 +24,12 @@ class Clients:
         not rest
     watches: those that were opened so far
     works: requests, answers and events so far
+    turns: of the programs that follow its time
     """
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
+        self.turns = Turns(kernel)
         self.reaction_s = 0.0
         self.watches = self.works = 0
         self._opened, self._begun = trio.Event(), trio.Event()

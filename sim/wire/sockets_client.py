@@ -16,23 +16,24 @@ Differs  the delay is the real network's; there is no fast path, heartbeats are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import trio
 
 from sim.api import status
-from sim.api.types import Reply, Request, WatchEvent
+from sim.api.types import Reply, Request
 from sim.kernel import Context, Kernel
 from sim.wire import frames, websocket
 from sim.wire.accepting import first_of
+from sim.wire.received_watch import ReceivedWatch
 from sim.wire.sockets import Outbox, Pipe, PipeBrokenError, parse_address
 
 REFUSED, RESET = "ConnectionRefused", "ConnectionReset"
 OPERATION = "socket"
 MESSAGE, LOST = "message", "lost"
 CALLS_MAX = 10_000  # open at a time on one connection; the next is refused
-BACKLOG_MAX = 10_000  # events received on one watch and not taken
 
 
 class SocketClients:
@@ -92,7 +93,7 @@ class Link:
 
     def __init__(self, clients: SocketClients, url: str, number: int) -> None:
         self.url = url
-        self.watches: dict[int, SocketWatch] = {}
+        self.watches: dict[int, ReceivedWatch] = {}
         self._clients = clients
         self._number = number
         self._calls: dict[int, _Call] = {}
@@ -134,6 +135,8 @@ class Link:
         elif isinstance(message, frames.Events):
             watch = self.watches.get(message.call)
             if watch is not None:  # otherwise it was stopped before
+                if message.ended:
+                    del self.watches[message.call]
                 watch.arrive([frames.event_of(event) for event in message.events], message.ended)
         elif isinstance(message, frames.Part):
             call = self._calls.get(message.call)
@@ -148,7 +151,8 @@ class Link:
             return
         reply = frames.reply_of(message, call.parts)
         if message.watching:
-            reply.watch = self.watches[message.call] = SocketWatch(call.transport.ctx, self, message.call)
+            close = partial(self.stop, message.call)
+            reply.watch = self.watches[message.call] = ReceivedWatch(call.transport.ctx, close)
             if not call.transport.ctx.alive:
                 reply.watch.stop()
         call.answer(reply)
@@ -244,62 +248,3 @@ class SocketTransport:
     def _close(self) -> None:
         for watch in [watch for watch in self._link.watches.values() if watch.ctx is self.ctx]:
             watch.stop()
-
-
-class SocketWatch:
-    """The client's end of a watch."""
-
-    __slots__ = ("_arrived", "_call", "_ended", "_link", "_notify", "_telling", "ctx")
-
-    def __init__(self, ctx: Context, link: Link, call: int) -> None:
-        self.ctx = ctx
-        self._link = link
-        self._call = call
-        self._arrived: list[WatchEvent] = []
-        self._notify: Callable[[], None] | None = None
-        self._telling = False
-        self._ended = False
-
-    def arrive(self, events: list[WatchEvent], ended: bool) -> None:
-        """Adds events from the server."""
-        self._arrived += events
-        if ended:
-            self._link.watches.pop(self._call, None)
-            self._ended = True
-        elif len(self._arrived) > BACKLOG_MAX:
-            self._link.stop(self._call)
-            self._ended = True
-        self._plan()
-
-    def _plan(self) -> None:
-        if self._notify is not None and not self._telling:
-            self._telling = True
-            self.ctx.run(self._tell)
-
-    def _tell(self, _: Any) -> None:
-        self._telling = False
-        if self._notify is not None:
-            self._notify()
-
-    def attach(self, notify: Callable[[], None]) -> None:
-        """Starts notifications."""
-        self._notify = notify
-        if self._arrived or self._ended:
-            self.ctx.kernel.call_later(0, lambda _: self._plan())
-
-    def take(self, limit: int = 1000) -> Sequence[WatchEvent]:
-        """The received events, at most `limit`."""
-        taken, self._arrived = self._arrived[:limit], self._arrived[limit:]
-        return taken
-
-    @property
-    def ended(self) -> bool:
-        """True once the stream has ended and all events were taken."""
-        return self._ended and not self._arrived
-
-    def stop(self) -> None:
-        """Ends the watch because its owner needs no more events."""
-        self._notify = None
-        self._arrived = []
-        self._ended = True
-        self._link.stop(self._call)

@@ -24,7 +24,7 @@ from sim.api.aggregation.delegation import Delegated, Forwarded, version_rank
 from sim.api.schema.field_schemas import META, schema_of
 from sim.api.schema.field_validation import DecodeError, conform
 from sim.api.schema.kind import Kind
-from sim.api.schema.resource import Resource
+from sim.api.schema.resource import Naming, Resource
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request
 from sim.units import Revision
@@ -176,12 +176,9 @@ def _resource(group: str, version: str, row: Obj, verbs: tuple[str, ...]) -> Res
         group=group,
         version=version,
         plural=plural,
-        singular=str(row.get("singularName") or ""),
         kind=kind,
-        list_kind=f"{kind}List",
+        naming=Naming(str(row.get("singularName") or ""), f"{kind}List"),
         namespaced=bool(row.get("namespaced")),
-        short_names=(),
-        categories=(),
         verbs=verbs,
         subresources=(),
         short_group=group,

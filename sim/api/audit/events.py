@@ -312,7 +312,11 @@ def _object_of(reply: Reply, resource: Resource | None, omits_managed: bool) -> 
             metadata["continue"] = reply.more
         if reply.remaining is not None:
             metadata["remainingItemCount"] = reply.remaining
-        head = {} if resource is None else {"kind": resource.list_kind, "apiVersion": resource.api_version}
+        head = (
+            {}
+            if resource is None
+            else {"kind": resource.naming.list_kind, "apiVersion": resource.api_version}
+        )
         items = [_shown(item, None, omits_managed) for item in reply.items]
         return {**head, "metadata": metadata, "items": items}
     body = reply.body

@@ -70,6 +70,11 @@ class VerifyingKey:
         der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         self.key_id = encode(sha256(der).digest()) if key_id is None else key_id
 
+    @property
+    def pem(self) -> bytes:
+        """The key, PEM."""
+        return self._key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
     def verifies(self, token: WebToken) -> bool:
         """True if this key made the signature, with an algorithm that is possible with it."""
         algorithm, key = token.algorithm, self._key

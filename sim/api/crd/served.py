@@ -29,9 +29,9 @@ from sim.api.crd.structural import Structural, ownership_node, structural
 from sim.api.crd.versions import version_order
 from sim.api.memo import IdentityMemo
 from sim.api.schema.field_schemas import SchemaNode
-from sim.api.schema.resource import CUSTOM, CUSTOM_WITH_STATUS, Resource, Subresource
-from sim.api.store import Change, Managed
-from sim.api.types import Json, Obj
+from sim.api.schema.resource import CUSTOM, CUSTOM_WITH_STATUS, Naming, Resource, Subresource
+from sim.api.store import Change, Item, Managed
+from sim.api.types import Json, Obj, WatchEvent
 from sim.dataclass import dataclass
 
 # In upstream's order of discovery, which differs from that of other kinds.
@@ -153,12 +153,14 @@ def _resources(definition: Obj) -> tuple[CustomResource, ...]:
             group=group,
             version=_text(version, "name"),
             plural=plural,
-            singular=_text(names, "singular") or kind.lower(),
             kind=kind,
-            list_kind=_text(names, "listKind") or f"{kind}List",
+            naming=Naming(
+                _text(names, "singular") or kind.lower(),
+                _text(names, "listKind") or f"{kind}List",
+                _texts(names, "shortNames"),
+                _texts(names, "categories"),
+            ),
             namespaced=spec.get("scope") != "Cluster",
-            short_names=_texts(names, "shortNames"),
-            categories=_texts(names, "categories"),
             verbs=VERBS,
             subresources=_subresources(version, kind),
             short_group=group,
@@ -317,6 +319,20 @@ class Latest:
             self._found.pop(change.item.key, None)
         else:
             self._found[change.item.key] = change.item.obj
+
+    def add(self, items: Iterable[Item], *, whole: bool) -> None:
+        """Takes listed definitions.  whole: True if there are no others"""
+        self._served = None
+        found = {item.key: item.obj for item in items}
+        self._found = found if whole else self._found | found
+
+    def take(self, event: WatchEvent) -> None:
+        """Takes an event of a watch of definitions."""
+        self._served = None
+        if event.item is not None and event.type == "DELETED":
+            self._found.pop(event.item.key, None)
+        elif event.item is not None:
+            self._found[event.item.key] = event.item.obj
 
     @property
     def served(self) -> Served:

@@ -77,7 +77,7 @@ def _operation(
     r: CustomResource, names: Names, action: str, sub: str, path: list[Body], tail: str = ""
 ) -> Body:
     _, begin, parameters, codes = _FORMS[action]
-    kind = {"list": r.list_kind, "delete": "Status", "deletecollection": "Status"}.get(action, r.kind)
+    kind = {"list": r.naming.list_kind, "delete": "Status", "deletecollection": "Status"}.get(action, r.kind)
     shown = {"$ref": V2 + _definition(r, names, "Scale" if sub == "scale" else kind)}
     given = [*map(query, (*parameters, "pretty")), *path]
     if action == "delete":

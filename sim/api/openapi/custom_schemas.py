@@ -84,7 +84,7 @@ def _both(resource: CustomResource, refs: str) -> list[tuple[str, Body]]:
     own = name_of(resource, resource.kind)
     page = description(_LIST_OF_PODS, ("items",)).rpartition(" ")[2]
     listed = {
-        "description": f"{resource.list_kind} is a list of {resource.kind}",
+        "description": f"{resource.naming.list_kind} is a list of {resource.kind}",
         "required": ["items"],
         "properties": {
             **_head(),
@@ -95,9 +95,9 @@ def _both(resource: CustomResource, refs: str) -> list[tuple[str, Body]]:
             },
             "metadata": _metadata("ListMeta", _LIST_OF_PODS, refs),
         },
-        **_kind_of(resource, resource.list_kind),
+        **_kind_of(resource, resource.naming.list_kind),
     }
-    return [(own, _object(resource, refs)), (name_of(resource, resource.list_kind), listed)]
+    return [(own, _object(resource, refs)), (name_of(resource, resource.naming.list_kind), listed)]
 
 
 def _head() -> Body:

@@ -146,7 +146,7 @@ class Writer:
             "list",
             f"list{self._group}{scope}{r.kind}{tail}",
             f"list{watched} objects of kind {r.kind}",
-            answers(self._refers(r.list_kind), OK),
+            answers(self._refers(r.naming.list_kind), OK),
             [*map(query, (*LIST, "pretty")), *path],
             produces=[*self._media, *self._streams],
         )

@@ -34,6 +34,19 @@ class Subresource:
     version: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """The names of a resource besides its plural and its kind.
+
+    short: those that a command line knows; categories: groups of resources, such as "all"
+    """
+
+    singular: str
+    list_kind: str
+    short: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Resource:
     """One served resource.  Compared and hashed by identity.
@@ -49,20 +62,14 @@ class Resource:
     custom: True if a definition made it: a `crd.served.CustomResource`
     lifecycle: of a version that is deprecated
     form: makes the conversion to the stored form where the fields of this version differ from it
-
-    Size: each field is one that discovery, an error message or a key in the store shows; it is a
-    record that does not change.
     """
 
     group: str
     version: str
     plural: str
-    singular: str
     kind: str
-    list_kind: str
+    naming: Naming
     namespaced: bool
-    short_names: tuple[str, ...]
-    categories: tuple[str, ...]
     verbs: tuple[str, ...]
     subresources: tuple[Subresource, ...]
     short_group: str

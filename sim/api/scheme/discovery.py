@@ -140,15 +140,15 @@ def api_resource_list(scheme: Scheme, group: str, version: str, hashes: bool = T
 def _rows(r: Resource) -> list[Body]:
     main: Body = {
         "name": r.plural,
-        "singularName": r.singular if r.custom else "",
+        "singularName": r.naming.singular if r.custom else "",
         "namespaced": r.namespaced,
         "kind": r.kind,
         "verbs": list(r.listed_verbs),
     }
-    if r.short_names:
-        main["shortNames"] = list(r.short_names)
-    if r.categories:
-        main["categories"] = list(r.categories)
+    if r.naming.short:
+        main["shortNames"] = list(r.naming.short)
+    if r.naming.categories:
+        main["categories"] = list(r.naming.categories)
     if r.storage_version_hash:
         main["storageVersionHash"] = r.storage_version_hash
     rows = [main]

@@ -23,7 +23,7 @@ from typing import Any, Self
 
 from sim.api.kinds.registry import KINDS, rows_of
 from sim.api.schema.kind import VERBS, Kind, Row
-from sim.api.schema.resource import Resource, Subresource
+from sim.api.schema.resource import Naming, Resource, Subresource
 from sim.api.scheme.runtime_config import off_by_default
 from sim.ident import Names
 
@@ -161,12 +161,9 @@ def _resource(names: Names, row: Row, kind: Kind) -> Resource:
         group=group,
         version=row.version,
         plural=row.plural,
-        singular=row.kind.lower(),
         kind=row.kind,
-        list_kind=f"{row.kind}List",
+        naming=Naming(row.kind.lower(), f"{row.kind}List", row.short, row.categories),
         namespaced=row.namespaced,
-        short_names=row.short,
-        categories=row.categories,
         verbs=_verbs(row.verbs),
         subresources=tuple(
             Subresource(s.name, s.kind or row.kind, _verbs(s.verbs), names.group(s.group), s.version)

@@ -24,7 +24,6 @@ from sim.api.auth.attributes import OpinionGiver
 from sim.api.auth.authenticator import Authenticator
 from sim.api.auth.chain import UserRules
 from sim.api.auth.web_tokens import Sign, digest_token
-from sim.api.counting import Counting, uncounted
 from sim.api.kinds.core.component_status import Probed
 from sim.api.objects import with_metadata
 from sim.api.ownership.managed import Writer
@@ -118,7 +117,8 @@ class Registry:
     agent_listens: True if the agent of the node of that name accepts connections; None if all do
     stream: opens a stream to the agent of the node of that name, at an address
     dial: connects to the program that a request names; the other argument words a failure
-    counting: returns where to count; None while there is no reader of metrics
+    count: adds to the counter of a family, with its labels, for a reader of metrics
+    observe: adds a value to the histogram of a family
     """
 
     scheme: Scheme
@@ -138,7 +138,8 @@ class Registry:
     agent_listens: Callable[[str], bool] | None = None
     stream: Callable[[str, StreamRequest, str], Reply] | None = None
     dial: Callable[[StreamRequest, Callable[[str], Reply]], Reply] | None = None
-    counting: Callable[[], Counting | None] = uncounted
+    count: Callable[[str, str, str], None] = lambda family, *labels: None
+    observe: Callable[[str, float], None] = lambda family, value: None
 
     @property
     def names(self) -> Names:

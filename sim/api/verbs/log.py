@@ -73,7 +73,15 @@ def _location(call: Call, pod: Obj, node: Obj, container: str) -> tuple[str, str
     """The URL at the node's agent, and its host with the port."""
     address, port = agent_of(node)
     host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-    options, metadata = call.options, pod["metadata"]
+    return log_url(call.options, pod["metadata"], container, host), host
+
+
+def log_url(options: Mapping[str, str], metadata: Obj, container: str, host: str) -> str:
+    """The URL of the log of a container at an agent.
+
+    metadata: of the pod
+    host: of the agent, with its port
+    """
     query = {name: "true" for name in ("follow", "previous", "timestamps") if is_true(options, name)}
     numbers = {name: number_of(options, name) for name in ("sinceSeconds", "tailLines", "limitBytes")}
     query |= {name: str(value) for name, value in numbers.items() if value is not None}
@@ -81,7 +89,7 @@ def _location(call: Call, pod: Obj, node: Obj, container: str) -> tuple[str, str
         query["sinceTime"] = options["sinceTime"]
     path = f"/containerLogs/{metadata['namespace']}/{metadata['name']}/{container}"
     shown = f"?{urlencode(sorted(query.items()))}" if query else ""
-    return f"https://{host}{path}{shown}", host
+    return f"https://{host}{path}{shown}"
 
 
 def log_options(options: Mapping[str, str]) -> LogOptions:

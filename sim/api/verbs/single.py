@@ -264,7 +264,7 @@ def _allocated(
     try:
         band = is_on(registry.gates, STATIC_BAND)
         ranges = Ranges(
-            registry.service_cidr, registry.bits, call.dry_run, registry.node_ports, band, registry.counting()
+            registry.service_cidr, registry.bits, call.dry_run, registry.node_ports, band, registry.count
         )
         return (yield from allocate(call.resource.prefix, obj, old, ranges))
     except ServiceRefusal as refusal:

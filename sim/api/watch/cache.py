@@ -402,6 +402,8 @@ class WatchCache:
             self._plan(change.at_us)
 
     def _push(self, watch: CacheWatch, change: Change) -> bool:
+        if change.rev <= watch.since:  # the store was set back (cache_watcher.go: process)
+            return False
         span = self._dirty.get(watch)
         is_heartbeat = type(change.item) is HeartbeatItem and not change.deleted
         if is_heartbeat and span is None and watch.delivery is Delivery.CHANGES:

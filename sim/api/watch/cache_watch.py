@@ -152,7 +152,7 @@ class CacheWatch:
         self.look: Callable[[], None] | None = None
         self.unread = 0
         self._cursor = NO_REVISION
-        self._since = NO_REVISION  # where it started; the cache may show that revision later
+        self.since = NO_REVISION  # where it started; the cache may show that revision later
         self._started: Sequence[WatchEvent] = ()
         self.unread_since_us = 0
         self._deadline_us = deadline_us
@@ -176,7 +176,7 @@ class CacheWatch:
         self.move(FED if self.indexed else READING)
         assert not changes or changes[0].rev > rev, "a watch gets an event from before its start"
         self._queue(changes)
-        self._since = rev
+        self.since = rev
         self._cursor = max(rev, self.cache.feed.revision)
 
     def feed_in(self) -> None:
@@ -316,7 +316,7 @@ class CacheWatch:
         """From now on read changes from the store's log."""
         if self.state is FED:
             self.move(READING)
-        self._cursor = self.cache.feed.revision
+        self._cursor = max(self.since, self.cache.feed.revision)
 
     def keep(self, heartbeat: Change) -> bool:
         """Keeps a heartbeat until the next delivery, in place of an earlier one of the same object.
@@ -518,7 +518,7 @@ class CacheWatch:
         if newest_us and newest_us > given_us and events[-1].revision > horizon.progress_rev:
             return None  # the usual case of a watch with deliveries: they are newer
         rev = self.cache.revision(now_us - due_us)
-        if rev < self._since or (self.queue and self.queue[0].rev <= rev):
+        if rev < self.since or (self.queue and self.queue[0].rev <= rev):
             return None  # the cache has restarted since, and has not shown it
         if self.cache.saw_events and (not events or events[-1].revision <= rev):
             return WatchEvent("BOOKMARK", None, rev)

@@ -340,6 +340,12 @@ class Course:
         self.windows: list[Window] = []
         self.rest: dict[int, list[Item]] = {}
 
+    def clear(self) -> None:
+        """Forget all revisions."""
+        self.windows.clear()
+        self.rest.clear()
+        self.last[:] = -1
+
     def newest(self, key: str, rev: Revision) -> Item | None:
         """The newest revision of an object as of `rev`; None if history has none."""
         row = self.rows.get(key)

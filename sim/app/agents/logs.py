@@ -12,8 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from actors.node.agent_log import STDERR, STDOUT, Output
 from sim.errors import InputError
+from sim.klog import STDERR, STDOUT, Output
 
 _NAMES = {STDERR: ".log", STDOUT: ".out.log"}
 

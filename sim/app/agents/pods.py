@@ -11,21 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from actors.node.node import Node
 from sim.api import status
-from sim.api.store import Item
 from sim.api.streams import StreamRequest
 from sim.api.types import Obj, Reply
-from sim.api.verbs.call import Call
 from sim.api.verbs.log import log_options
 from sim.app.agents.requests import server_identity
 from sim.app.agents.streams import AgentStream
-from sim.ident import Names
-from sim.kernel import Context
-from sim.options.node.agent import NodeAgentOptions
 
 if TYPE_CHECKING:
+    from actors.node.node import Node
     from actors.node.server.exchange import AgentRequest
+    from sim.api.store import Item
+    from sim.api.verbs.call import Call
+    from sim.ident import Names
+    from sim.kernel import Context
+    from sim.options.node.agent import NodeAgentOptions
 
 DISABLED = "Debug endpoints are disabled.\n"
 

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from actors.node.node import Node
 from sim.api import status
 from sim.api.streams import BODY, HEAD, StreamRequest, packed_head, unpacked_request
 from sim.api.types import Reply, UserInfo
 from sim.app.agents.streams import AgentStream
-from sim.ident import Names
-from sim.kernel import Context
-from sim.options.node.agent import NodeAgentOptions
 
 if TYPE_CHECKING:  # only a run with such requests needs it
+    from actors.node.node import Node
     from actors.node.server.exchange import AgentResponse, Port
+    from sim.ident import Names
+    from sim.kernel import Context
+    from sim.options.node.agent import NodeAgentOptions
     from sim.wire.http.gateway import Gateway
     from sim.wire.http.streams import OutsideStream
 

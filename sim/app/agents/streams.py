@@ -16,16 +16,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from actors.node.node import Node
 from sim.api import status
 from sim.api.streams import WINDOW, StreamRequest
 from sim.api.types import Reply
-from sim.kernel import Context
 from sim.kernel.connection import LOST_US, Connection
 from sim.units import SECOND
 
 if TYPE_CHECKING:
+    from actors.node.node import Node
     from actors.node.server.exchange import AgentRequest, AgentResponse
+    from sim.kernel import Context
 
 DIAL_US = 30 * SECOND  # pkg/kubelet/client/kubelet_client.go: MakeTransport, the dialer's default
 

@@ -7,35 +7,35 @@ Differs  A relative path of a policy is searched in the folder of the scenario t
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from sim.api.audit.delivery import Batching, interval_us
 from sim.api.audit.policy import Policy, PolicyError, parse_policy, problem_line
 from sim.api.audit.settings import AuditSettings, LogSettings, WebhookSettings
 from sim.ident import Names
-from sim.options.apiserver.audit import AuditFlags
+from sim.options.apiserver.audit import POLICY, AuditFlags
 from sim.patterns import pattern
-from sim.scenario.read.source import read_document
+from sim.scenario.read.option_file import OptionFile, OptionFiles
+from sim.scenario.read.source import Document, only_document
 
 MEGABYTE = 1 << 20
 DEFAULT_SIZE_MB = 100  # lumberjack's, where the option is 0
 _PART = pattern(r"([^.\[\]]+)|\[(\d+)\]")
 
 
-def read_settings(flags: AuditFlags, names: Names, place: str = "") -> AuditSettings | None:
-    """The settings of the servers; None without an audit.  Raises InputError.
-
-    place: of the option that names the policy
-    """
+def read_settings(flags: AuditFlags, names: Names, files: OptionFiles) -> AuditSettings | None:
+    """The settings of the servers; None without an audit.  Raises InputError."""
     if not flags.audited:
         return None
-    return audit_settings(flags, read_policy(Path(flags.audit_policy_file), names, place))
+    return audit_settings(flags, read_policy(files.of(POLICY, flags.audit_policy_file), names))
 
 
-def read_policy(path: Path, names: Names, place: str = "") -> Policy:
+def read_policy(file: OptionFile, names: Names) -> Policy:
     """The policy of a file.  Raises InputError, with the place in the file."""
-    document = read_document(path, place=place)
+    return file.text(lambda text: _policy(only_document(text, file.path), names))
+
+
+def _policy(document: Document, names: Names) -> Policy:
     try:
         return parse_policy(document.value, names)
     except PolicyError as error:

@@ -19,7 +19,6 @@ Differs  batches are sent one after the other; there is no jitter.  An event tha
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 import trio
 
@@ -31,6 +30,7 @@ from sim.app.receivers import read_receiver
 from sim.ident import Names
 from sim.kernel import OutsideRequest
 from sim.options.apiserver.audit import WEBHOOK
+from sim.scenario.read.option_file import OptionFile
 from sim.units import SECOND
 from sim.wire.outside.calls import Exchanger
 from sim.wire.patience import within
@@ -47,7 +47,7 @@ class Webhook:
     def __init__(self, settings: WebhookSettings, names: Names) -> None:
         self._settings = settings
         self._names = names
-        self._receiver = read_receiver(Path(settings.config))
+        self._receiver = read_receiver(OptionFile(WEBHOOK, settings.config))
         self._batcher = Batcher(settings.batching)
         self._more = trio.Event()
         self._client: Exchanger | None = None

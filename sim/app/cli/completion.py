@@ -27,13 +27,13 @@ def _beginning(words: Iterable[str], prefix: str) -> list[str]:
 
 def scenarios(prefix: str, **_: Any) -> list[str]:
     """Names of the scenarios of the package, and the files and folders of the user."""
-    from sim.app.reference.shipped import scenarios_folder
+    from sim.app.reference.shipped import scenario_files, scenarios_folder
 
     folder = Path(prefix).parent if not prefix.endswith("/") else Path(prefix)
     start = "" if folder == Path() else f"{folder.as_posix().rstrip('/')}/"
     files = [f"{start}{path.name}" for ending in SCENARIO_ENDINGS for path in folder.glob(ending)]
     folders = [f"{start}{path.name}/" for path in folder.glob("*/") if path.is_dir()]
-    return _beginning([*(path.stem for path in scenarios_folder().glob("*.yaml")), *files, *folders], prefix)
+    return _beginning([*(path.stem for path in scenario_files(scenarios_folder())), *files, *folders], prefix)
 
 
 def steps(prefix: str, **_: Any) -> list[str]:

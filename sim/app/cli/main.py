@@ -68,12 +68,12 @@ def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
 
         argcomplete.autocomplete(parser)
     assert parser.commands is not None
-    given = sys.argv[1:] if argv is None else argv
-    _check_command(given, list(parser.commands.choices))
-    chosen = parser.commands.choices.get(given[0] if given else "")
+    entry = sys.argv[1:] if argv is None else argv
+    _check_command(entry, list(parser.commands.choices))
+    chosen = parser.commands.choices.get(entry[0] if entry else "")
     if chosen is not None and (rest := chosen.get_default("rest")):  # it reads its words itself
-        return argparse.Namespace(call=chosen.get_default("call"), **{rest: given[1:]})
-    _check_options(given, parser)
+        return argparse.Namespace(call=chosen.get_default("call"), **{rest: entry[1:]})
+    _check_options(entry, parser)
     arguments, left = parser.parse_known_args(argv)
     late = getattr(arguments, "late", None)
     if late is not None and getattr(arguments, late) is None and len(left) == 1 and left[0][:1] != "-":
@@ -129,9 +129,9 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 _SECTIONS = {
-    "run and judge": ("run", "sweep", "validate", "list", "init", "import", "whatif"),
-    "serve the API": ("up", "down", "serve", "ctl", "snapshot", "replay"),
-    "see why": ("why", "diff", "show"),
+    "run and judge": ("run", "sweep", "hunt", "validate", "list", "init", "import", "whatif"),
+    "serve the API": ("up", "down", "serve", "certs", "ctl", "snapshot", "replay"),
+    "see why": ("why", "diff", "show", "back", "fork"),
     "look up": ("faults", "conditions", "options", "schema"),
 }
 
@@ -145,8 +145,8 @@ class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]  # not ge
     def add_parser(self, name: str, **more: Any) -> Any:
         """The parser of a new subcommand."""
         texts = rows(_TEXTS).get(name, {})
-        given = {key: texts[key] for key in ("help", "description", "epilog") if key in texts}
-        return super().add_parser(name, **given | more)
+        entry = {key: texts[key] for key in ("help", "description", "epilog") if key in texts}
+        return super().add_parser(name, **entry | more)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -210,13 +210,13 @@ def _check_options(argv: Sequence[str], parser: _Parser) -> None:
     """
     assert parser.commands is not None
     chosen = parser.commands.choices.get(argv[0] if argv else "", parser)
-    known = [*chosen._option_string_actions]
+    entry = [*chosen._option_string_actions]
     for word in argv:
         if word == "--":
             return
         name = word.partition("=")[0]
-        if name.startswith("--") and " " not in word and not any(one.startswith(name) for one in known):
-            remedy = suggestion(name, known)
+        if name.startswith("--") and " " not in word and not any(one.startswith(name) for one in entry):
+            remedy = suggestion(name, entry)
             chosen.error(f"unrecognized arguments: {name}" + (f" ({remedy})" if remedy else ""))
 
 

@@ -37,11 +37,11 @@ def scenario_of(
     document: that of what was served, with its settings
     end_us: virtual time at which the run ends
     """
-    made = deepcopy(dict(document))
-    spec: Obj = made.setdefault("spec", {})
+    new = deepcopy(dict(document))
+    spec: Obj = new.setdefault("spec", {})
     cluster: Obj = spec.setdefault("cluster", {})
     cluster |= {"naming": plan.cluster.naming, "boot": format_duration(plan.cluster.boot_us)}
-    cluster |= {"served": True, "epoch": format_micro_time(epoch_us)}
+    cluster |= {"served": plan.cluster.served, "epoch": format_micro_time(epoch_us)}
     objects = plan.cluster.established or plan.objects
     if objects:
         spec["objects"] = [dict(obj) for obj in objects]
@@ -53,7 +53,7 @@ def scenario_of(
     expectations = [*spec.get("expect", ()), *(one.entry for one in judged)]
     if expectations:
         spec["expect"] = expectations
-    return made
+    return new
 
 
 def _step(done: Done) -> Obj:

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sim.app.cluster import Cluster
+from sim.app.control.judging import take_part
 from sim.app.control.until import Awaited
 from sim.check import Checker, World, build
 from sim.check.build import Mistakes
@@ -68,12 +69,20 @@ class Control:
     """The steering of one cluster, which has begun.
 
     expectations: of its scenario
+    end_us: virtual time at which the run ends; NEVER_US for one that is served
     others: requests of other clients that may have changed something
     on_change: called after each change of time, faults or expectations
     """
 
-    def __init__(self, cluster: Cluster, plan: Plan, expectations: list[Expectation]) -> None:
-        self.cluster, self.plan = cluster, plan
+    def __init__(
+        self,
+        cluster: Cluster,
+        plan: Plan,
+        expectations: list[Expectation],
+        end_us: Virtual = NEVER_US,
+    ) -> None:
+        self.cluster, self.plan, self.end_us = cluster, plan, end_us
+        cluster.kernel.pace.end_us = end_us
         self.done: list[Done] = []
         self.judged: list[Judged] = []
         self.others = 0
@@ -98,6 +107,12 @@ class Control:
         """True while virtual time rests until a call moves it."""
         kernel = self.cluster.kernel
         return kernel.pace.is_still(kernel.now_us) or bool(self._holds)
+
+    @property
+    def pace(self) -> float | str:
+        """Virtual seconds for each real second, or "max"."""
+        rate = self.cluster.kernel.rate
+        return "max" if rate == math.inf else rate
 
     async def pause(self) -> None:
         """Let virtual time rest at the present instant; returns when it does."""
@@ -144,7 +159,14 @@ class Control:
             self._changed()
             await kernel.run_until(at_us)
         self._changed()
-        return move == self._move
+        return move == self._move and kernel.now_us >= at_us
+
+    async def finish(self) -> None:
+        """Wait until the run has ended, however often its time rests before."""
+        kernel = self.cluster.kernel
+        while kernel.now_us < self.end_us:
+            await kernel.reached()
+        await self.cluster.run_until(self.end_us)
 
     async def run_until(self, condition: str | Mapping[str, Any], limit_us: int, *, fast: bool) -> bool:
         """Run until a condition holds, or an event happens, and rest then; False if the limit came
@@ -158,7 +180,7 @@ class Control:
             else:
                 with _hurried(kernel, fast):
                     self._changed()
-                    await kernel.run_until(Virtual(kernel.outside_now_us() + limit_us))
+                    await awaited.run(kernel.run_until, kernel.outside_now_us() + limit_us)
         finally:
             awaited.forget()
         self._changed()
@@ -219,6 +241,8 @@ class Control:
         return str(named["name"])
 
     async def _submitted(self, what: str, user: str, value: Obj) -> Any:
+        if self.cluster.kernel.now_us >= self.end_us:
+            raise InputError("the run has ended")
         return await self.cluster.kernel.gate.submit(CONTROL, [what, user, value])
 
     def _checked(self, step: Mapping[str, Any]) -> Obj:
@@ -303,11 +327,16 @@ class Control:
         """A checker of expectations that takes part in the run from now on."""
         cluster = self.cluster
         checker = Checker(World(cluster.names, self._zones), expectations)
+        checker.begin(cluster.kernel.now_us)
         for change in cluster.present(checker.resources):
             checker.see(change)
-        cluster.observe(checker.see, checker.resources)
-        cluster.watch_machines(checker.machine)
+        take_part(cluster, checker)
         return checker
+
+    @property
+    def has_expectations(self) -> bool:
+        """True if something is judged."""
+        return bool(self._checkers)
 
     def verdicts(self, end_us: int) -> Iterator[Verdict]:
         """The verdicts of a session that ended at `end_us`."""
@@ -327,6 +356,7 @@ class Control:
                     "wanted": verdict.wanted,
                     "after": verdict.after,
                     "objects": list(verdict.objects),
+                    "at_us": verdict.at_us,
                 }
 
     # --- state ------------------------------------------------------------------------------------
@@ -356,10 +386,12 @@ class Control:
         goal_us = kernel.pace.goal_us
         return {
             "virtual_us": kernel.outside_now_us(),
-            "pace": "max" if kernel.rate == math.inf else kernel.rate,
+            "pace": self.pace,
             "paused": self.paused,
             "goal_us": None if goal_us >= NEVER_US else goal_us,
+            "end_us": None if self.end_us >= NEVER_US else self.end_us,
             "held_by": list(self._holds),
+            "clocks": self.cluster.clients.turns.names,
             "events": kernel.steps,
             "requests": sum(server.flown for server in self.cluster.api_servers.values()),
             "faults": self.faults(),
@@ -415,9 +447,9 @@ def _state(expectation: Expectation, ok: bool, now_us: int) -> str:
 def duration_of(text: str, place: str) -> int:
     """A duration in microseconds.  Raises InputError."""
     try:
-        found = parse_duration_us(text)
+        result = parse_duration_us(text)
     except ValueError:
-        found = -1
-    if found < 0:
+        result = -1
+    if result < 0:
         raise InputError(f"{text!r} is no duration", place, "write it as 90s, 5m or 1h30m")
-    return found
+    return result

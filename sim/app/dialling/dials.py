@@ -21,6 +21,7 @@ from sim.api.streams import StreamRequest
 from sim.api.types import Reply
 from sim.kernel import Context, OutsideAnswer, OutsideRequest
 from sim.kernel.outside import DEADLINE_EXCEEDED, Arrived, failed
+from sim.units import SECOND
 
 if TYPE_CHECKING:
     from actors.node.programs.network.fabric import Network
@@ -82,6 +83,29 @@ class PodCalls:
         ctx = self._server()
         Driven(ctx, self._steps(ctx, request), arrived)
 
+    def reach(self, address: tuple[str, int], timeout_us: int, done: Callable[[str], None]) -> None:
+        """Connect to an address, and close the connection: "" or the text of the failure."""
+        from actors.node.programs.network.dialer import DIAL_S, NotDialled, dialled
+        from actors.node.programs.network.driving import Driven
+        from actors.node.programs.network.sockets import Address
+
+        ctx = self._server()
+        kernel = ctx.kernel
+        late_us = kernel.now_us + timeout_us
+        until_us = min(late_us, kernel.now_us + DIAL_S * SECOND)
+
+        def steps() -> Generator[Wait, None, str]:
+            try:
+                result = yield from dialled(
+                    self._network(), Address(*address), lambda: kernel.now_us, until_us, None
+                )
+            except NotDialled as error:
+                return DEADLINE_EXCEEDED if kernel.now_us >= late_us else str(error)
+            result.close()
+            return ""
+
+        Driven(ctx, steps(), done)
+
     def _steps(self, ctx: Context, request: OutsideRequest) -> Generator[Wait, None, OutsideAnswer]:
         from actors.node.programs.network.client import NotAnswered, Place, ask
         from actors.node.programs.network.http import Request
@@ -98,9 +122,9 @@ class PodCalls:
         sent = Request(request.method, place.path, (("Host", url.host), *request.headers), request.body)
         target = Address(*request.connect_to) if request.connect_to is not None else None
         try:
-            found = yield from ask(
+            result = yield from ask(
                 self._network(), place, sent, lambda: kernel.now_us, until_us, Trust(host, verify), target
             )
         except NotAnswered as error:
             return failed(DEADLINE_EXCEEDED if kernel.now_us >= until_us else str(error))
-        return OutsideAnswer(found.code, found.headers, found.body, took_us=kernel.now_us - begun_us)
+        return OutsideAnswer(result.code, result.headers, result.body, took_us=kernel.now_us - begun_us)

@@ -120,7 +120,7 @@ def _print(
     for line in _settings(heads):
         print(visible(line))
     for name in dict.fromkeys([*heads[0], *heads[1]]):
-        if name not in ("settings", "places") and heads[0].get(name) != heads[1].get(name):
+        if name not in ("settings", "places", "document") and heads[0].get(name) != heads[1].get(name):
             print(visible(f"{name}: {heads[0].get(name)} and {heads[1].get(name)}"))
     print(_parted(common, parted))
     if parted is None:
@@ -181,7 +181,7 @@ def _json(
         if parted is None
         else [
             {
-                "header": dict(head),
+                "header": {key: value for key, value in head.items() if key != "document"},
                 "chain": []
                 if record is None
                 else [as_json(line) for line in Book([*common, record]).story(record)],

@@ -2,53 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from time import perf_counter
+from typing import TYPE_CHECKING
 
 import trio
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.live import Live
-from rich.segment import Segment
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sim.app.cluster import Cluster
 from sim.app.inspect.traces import row
 from sim.app.process.printed import visible
 from sim.app.run import Outside, Result, run_plan
-from sim.report import Timeline, sparkline
+from sim.app.screen.console import PlainConsole, has_room, plain_table, terminal
+from sim.report import Timeline, answered_line, sparkline
 from sim.report.failure import Failure
 from sim.scenario.plan.plan import Plan
 from sim.units import format_duration
+from sim.verdict import Verdict
 
-REFRESH_S = 0.1
+if TYPE_CHECKING:
+    from sim.app.control.session import Control
+    from sim.app.inspect.checkpoints import Checkpoints
+    from sim.app.run import Steering
+
 REFUSED_MAX = 5  # lines shown of rejected commands
 STYLES = {"holds": "green", "held already": "yellow", "FAILED": "bold red"}
-PLAIN_WIDTH = 120  # columns of an output that is not a terminal
-
-
-class _Console(Console):
-    def __init__(self, width: int | None = None, stderr: bool = False) -> None:
-        # Names of expectations and files are printed literally: "[zone a]" and ":warning:" are not
-        # markup in them.
-        super().__init__(width=width, stderr=stderr, markup=False, emoji=False)
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        for text, style, control in super().render(renderable, options):
-            yield Segment(text if control else visible(text), style, control)
-
-    def on_broken_pipe(self) -> None:
-        # This program chooses its exit status itself; rich would exit with the status of a failed
-        # run.
-        raise BrokenPipeError
-
-
-def terminal() -> Console:
-    """The console for results: as wide as the terminal, or wide enough for every table here."""
-    console = _Console()
-    return console if console.is_terminal else _Console(width=max(console.width, PLAIN_WIDTH))
 
 
 def run_shown(
@@ -61,9 +42,15 @@ def run_shown(
     replaces_log: bool = False,
     metered: bool = False,
     agent_logs: Path | None = None,
+    page: Steering | None = None,
+    sockets: bool = False,
+    checkpoints: Checkpoints | None = None,
 ) -> Result:
-    """Run a plan, with a live display where the terminal can show one."""
-    console = _Console(stderr=True)
+    """Run a plan, with a live display where the terminal can show one.
+
+    page: serves the run, and lets it begin; None for none
+    checkpoints: of the run, which then has no display
+    """
     run = partial(
         run_plan,
         plan,
@@ -73,37 +60,44 @@ def run_shown(
         replaces_log=replaces_log,
         metered=metered,
         agent_logs=agent_logs,
+        sockets=sockets,
     )
-    if not (live and console.is_terminal):
+    if checkpoints is not None:
+        result: Result = checkpoints.run(partial(run, rest=checkpoints))
+        return result
+    console = PlainConsole(stderr=True)
+    shown = live and has_room(console)
+    if not shown and page is None:
         return trio.run(run)
-
-    async def watch(cluster: Cluster) -> None:
-        started, last_steps, last_s = perf_counter(), 0, perf_counter()
-        with Live(console=console, transient=True, auto_refresh=False) as display:
-            while True:
-                await trio.sleep(REFRESH_S)
-                now_s, steps = perf_counter(), cluster.kernel.steps
-                rate = (steps - last_steps) / (now_s - last_s)
-                last_steps, last_s = steps, now_s
-                display.update(_progress(plan, cluster, now_s - started, rate), refresh=True)
-
-    return trio.run(partial(run, watch=watch))
+    return trio.run(partial(run, steering=partial(_steered, console if shown else None, page)))
 
 
-def _progress(plan: Plan, cluster: Cluster, wall_s: float, rate: float) -> Text:
-    done_us = cluster.kernel.now_us
-    share = done_us / max(1, plan.duration_us)
-    bar = "━" * round(share * 24)
-    counts = cluster.counts()
-    return Text.assemble(
-        (f"{plan.name} ", "bold"),
-        (bar, "green"),
-        ("─" * (24 - len(bar)), "dim"),
-        f" {format_duration(done_us // 1_000_000 * 1_000_000)} of {format_duration(plan.duration_us)}",
-        f"  {done_us / 1e6 / max(wall_s, 1e-9):,.0f}x",
-        f"  {rate:,.0f} events/s",
-        f"  nodes ready {counts['ready']}/{counts['nodes']}  pods running {counts['running']}/{counts['pods']}",
-    )
+@asynccontextmanager
+async def _steered(console: Console | None, page: Steering | None, control: Control) -> AsyncIterator[None]:
+    """Serve a run on its page, and show it in the terminal, as far as asked for."""
+    async with AsyncExitStack() as stack:
+        if page is not None:
+            await stack.enter_async_context(page(control))
+        if console is not None:
+            await stack.enter_async_context(_followed(console, control))
+        if page is None:
+            control.resume()
+        yield
+
+
+@asynccontextmanager
+async def _followed(console: Console, control: Control) -> AsyncIterator[None]:
+    """Show a run while it lasts, and let its keys steer it."""
+    from sim.app.screen.follow import follow  # a run in no terminal does not import it
+
+    async def show() -> None:
+        await follow(control, console, control.cluster.counts)
+        raise KeyboardInterrupt
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(show)
+        yield
+        nursery.cancel_scope.cancel()
 
 
 def print_result(
@@ -121,19 +115,15 @@ def print_result(
     console = terminal()
     title = f"{plan.name}: {plan.description}" if plan.description else plan.name
     console.print(Text(title, "bold"))
-    table = Table(box=None, pad_edge=False)
-    for column in ("", "expectation", "measured", "wanted"):
-        table.add_column(column)
-    for verdict in result.verdicts:
-        table.add_row(
-            Text(verdict.mark, STYLES[verdict.mark]), verdict.name, verdict.measured, verdict.wanted
-        )
     if result.verdicts:
-        console.print(table)
+        console.print(_verdict_table(result.verdicts))
     else:
         console.print("nothing is expected of it", style="dim")
     for failure in failed:
         _print_failure(console, failure)
+    for step, outcomes in result.requests.items():
+        counts = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items()) or "none"
+        console.print(f"requests {step}: {counts}", highlight=False)
     for line in result.refused[:REFUSED_MAX]:
         console.print(Text.assemble(("refused ", "yellow"), line))
     if len(result.refused) > REFUSED_MAX:
@@ -164,6 +154,21 @@ def print_result(
             console.print(f"{what}: {file}", highlight=False, soft_wrap=True)
 
 
+def _verdict_table(verdicts: Iterable[Verdict]) -> Table:
+    """Verdicts with what was measured and wanted."""
+    table = plain_table("", "expectation", "measured", "wanted")
+    for verdict in verdicts:
+        table.add_row(
+            Text(verdict.mark, STYLES[verdict.mark]), verdict.name, verdict.measured, verdict.wanted
+        )
+    return table
+
+
+def print_verdicts(verdicts: Iterable[Verdict]) -> None:
+    """Print the verdicts of a served cluster that ends."""
+    terminal().print(_verdict_table(verdicts))
+
+
 def _print_failure(console: Console, failure: Failure) -> None:
     """Print what a failed expectation measured, of which objects, when, and its last causes."""
     console.print(Text.assemble(("FAILED ", "bold red"), (failure.name, "bold")))
@@ -176,7 +181,9 @@ def _print_failure(console: Console, failure: Failure) -> None:
 
 
 def _picture(timeline: Timeline, end_us: int, width: int) -> Text:
-    """One row for each zone with the share of its nodes that are ready; below it the steps."""
+    """One row for each zone with the share of its nodes that are ready; below it those of pods that
+    run, of requests that were answered if there are clients, and the steps.
+    """
     picture = Text()
     for zone in sorted(timeline.nodes):
         label = f"ready, zone {zone}" if zone else "nodes ready"
@@ -184,6 +191,9 @@ def _picture(timeline: Timeline, end_us: int, width: int) -> Text:
         picture.append(sparkline(timeline.nodes[zone], "ready", end_us, width) + "\n", "green")
     picture.append(f"{'pods running':>20} ", "dim")
     picture.append(sparkline(timeline.pods, "running", end_us, width) + "\n", "cyan")
+    if timeline.clients:
+        picture.append(f"{'requests answered':>20} ", "dim")
+        picture.append(answered_line(timeline, end_us, width) + "\n", "blue")
     marks = [" "] * width
     for at_us, _, _ in timeline.steps:
         marks[min(width - 1, at_us * width // max(1, end_us))] = "▲"

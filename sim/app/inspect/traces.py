@@ -76,9 +76,9 @@ def scheme_of(head: Mapping[str, Any]) -> Scheme:
 
 def resource_named(scheme: Scheme, name: str) -> Resource:
     """The resource with this plural, singular or short name.  Raises InputError."""
-    wanted = name.lower()
+    target = name.lower()
     for resource in scheme.resources:
-        if wanted in (resource.plural, resource.singular, *resource.short_names):
+        if target in (resource.plural, resource.naming.singular, *resource.naming.short):
             return resource
     raise InputError(f'there is no resource "{name}"', "", "e.g. pod/web-1, node/node-3, deploy/web")
 

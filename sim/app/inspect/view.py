@@ -10,11 +10,12 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from sim.api.store import path_of
 from sim.app.inspect.traces import as_json, bad, records, row
 from sim.app.process.printed import json_line, visible
 from sim.dataclass import dataclass
 from sim.kernel import Decoder, Record, TraceError
-from sim.report.story import Line, shown, tell, who
+from sim.report.story import Line, tell, who
 
 POLL_S = 0.2  # the file has no notification of growth
 CHUNK = 1 << 20
@@ -51,7 +52,7 @@ def thing(record: Record) -> str:
     """The object of a record, as stories name it ("": none)."""
     values = record.values
     if "key" in values and record.kind in ("write", "change"):
-        return shown(values["key"])
+        return path_of(values["key"])
     if record.kind == "schedule":
         return f"pods/{values['pod']}"
     return str(values.get("target", ""))

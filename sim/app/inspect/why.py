@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sim.api.scheme.scheme import Scheme
+from sim.api.store import path_of
 from sim.app.inspect.traces import (
     as_json,
     header,
@@ -25,7 +26,7 @@ from sim.app.inspect.traces import (
 from sim.app.process.printed import json_line, visible
 from sim.errors import InputError
 from sim.kernel import Record
-from sim.report.story import DELETED, Book, Line, about, choices, chosen, notable, shown, tell, who
+from sim.report.story import DELETED, Book, Line, about, choices, chosen, notable, tell, who
 
 FAILED = "phase=Failed"
 
@@ -84,8 +85,11 @@ def find_story(
     if not event and not what and record.values.get("key"):
         key = record.values["key"]
         lines += book.programs(key, [line.ident for line in lines])
-        lines += [line for line in book.waits(key) if line.ident > record.ident]
-        later = [each for each in _refusals(book, shown(key)) if each.ident > record.ident]
+        # What is in the way of the object, or delayed the end of its deletion.
+        waits = book.waits(key) or book.waited(key, record.at_us)
+        known = {line.ident for line in lines}
+        lines += [line for line in waits if line.ident > record.ident and line.ident not in known]
+        later = [each for each in _refusals(book, path_of(key)) if each.ident > record.ident]
         lines += [book.line(each, record) for each in later[-1:]]
     return FoundStory(record, _subject(book, record), title, lines)
 
@@ -112,7 +116,7 @@ def _key(book: Book, scheme: Scheme, target: str, namespace: str) -> str:
         name = target.rsplit("/", 1)[-1]
         known = dict.fromkeys(r.values["key"] for r in book.records if r.kind == "write")
         near = set(get_close_matches(name, [key.rsplit("/", 1)[-1] for key in known], n=3, cutoff=0.5))
-        alike = [shown(key) for key in known if key.rsplit("/", 1)[-1] in near][:3]
+        alike = [path_of(key) for key in known if key.rsplit("/", 1)[-1] in near][:3]
         if not alike:
             raise
         raise InputError(error.message, error.place, f"there is {', '.join(alike)}") from None
@@ -122,17 +126,17 @@ def _find(book: Book, trace: Path, key: str, what: str, remark: Callable[[str], 
     if any(mark in key for mark in "*?["):
         key = _first_alike(book, trace, key, what, remark)
     found = about(book, key)
-    refusals = _refusals(book, shown(key)) if what in ("", REFUSED) else []
+    refusals = _refusals(book, path_of(key)) if what in ("", REFUSED) else []
     if refusals and (what or not found):
         return refusals[-1]
     if not found:
-        raise InputError(f"{shown(key)} is not in it", str(trace), _near(book, key))
+        raise InputError(f"{path_of(key)} is not in it", str(trace), _near(book, key))
     if not what:
         return notable(found)
     record = chosen(found, what)
     if record is None:
         remedy = "to choose from: " + ", ".join(choices(found))
-        raise InputError(f'nothing like "{what}" happened to {shown(key)}', str(trace), remedy)
+        raise InputError(f'nothing like "{what}" happened to {path_of(key)}', str(trace), remedy)
     return record
 
 
@@ -178,8 +182,8 @@ def _first_alike(book: Book, trace: Path, pattern: str, what: str, remark: Calla
     if not alike:
         parts = pattern.split("/")
         elsewhere = [key for key in of_key if fnmatchcase(key, "/".join([*parts[:3], "*", *parts[4:]]))]
-        remedy = f"there is {shown(elsewhere[0])}" if elsewhere else ""
-        raise InputError(f"nothing in it matches {shown(pattern)}", str(trace), remedy)
+        remedy = f"there is {path_of(elsewhere[0])}" if elsewhere else ""
+        raise InputError(f"nothing in it matches {path_of(pattern)}", str(trace), remedy)
     key = alike[0]
     for wanted in (what,) if what else (DELETED, FAILED):
         ends = [(end.ident, key) for key in alike if (end := chosen(of_key[key], wanted)) is not None]
@@ -187,7 +191,7 @@ def _first_alike(book: Book, trace: Path, pattern: str, what: str, remark: Calla
             key = min(ends)[1]
             break
     if len(alike) > 1:
-        remark(f"{len(alike)} match {shown(pattern)}; this is {shown(key)}")
+        remark(f"{len(alike)} match {path_of(pattern)}; this is {path_of(key)}")
     return key
 
 
@@ -199,7 +203,7 @@ def _near(book: Book, key: str) -> str:
     same = [other for other in alike if other.rsplit("/", 1)[-1] == key.rsplit("/", 1)[-1]]
     longer = [other for other in alike if other.startswith(key)][:3]
     near = same or longer or get_close_matches(key, alike, n=3, cutoff=0.3)
-    return "there is " + ", ".join(shown(other) for other in near) if near else ""
+    return "there is " + ", ".join(path_of(other) for other in near) if near else ""
 
 
 def _subject(book: Book, record: Record) -> str:

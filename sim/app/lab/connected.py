@@ -25,6 +25,7 @@ from sim.app.steering.remote import Remote
 from sim.app.steps import step_method
 from sim.errors import InputError, suggestion
 from sim.faults.shared.kinds import StepKind
+from sim.files import replaced
 from sim.report.story import Line
 from sim.scenario.actions import KINDS
 from sim.units import SECOND
@@ -61,9 +62,9 @@ class ConnectedLab:
         Returns the seconds of virtual time that it took, and None if `limit` came first.
         """
         before_s = self.now_s
-        wanted = condition if isinstance(condition, str) else dict(condition)
-        found = self._remote.post("/time/run", {"condition": wanted, "limit": limit, "fast": True})
-        return float(found["virtual_us"]) / SECOND - before_s if found["reached"] else None
+        target = condition if isinstance(condition, str) else dict(condition)
+        result = self._remote.post("/time/run", {"condition": target, "limit": limit, "fast": True})
+        return float(result["virtual_us"]) / SECOND - before_s if result["reached"] else None
 
     def pause(self) -> State:
         """Let virtual time rest; the state then."""
@@ -82,19 +83,21 @@ class ConnectedLab:
 
     def expectations(self) -> list[Obj]:
         """What the expectations have come to."""
-        found: list[Obj] = self._remote.get("/expectations")["items"]
-        return found
+        result: list[Obj] = self._remote.get("/expectations")["items"]
+        return result
 
     def state(self) -> State:
         """The numbers of nodes and pods now."""
-        found = self._remote.get("/state")
-        return State(found["virtual_us"], found["nodes"], found["ready"], found["pods"], found["running"])
+        result = self._remote.get("/state")
+        return State(
+            result["virtual_us"], result["nodes"], result["ready"], result["pods"], result["running"]
+        )
 
     def why(self, target: str, what: str = "", namespace: str = "default") -> Story:
         """What led to what became of an object: "pod/web-1", "node/node-a-0"; a glob finds one."""
-        found = self._remote.get("/why", target=target, what=what, namespace=namespace)
-        lines = [msgspec.convert({"ident": one["record"], **one}, Line) for one in found["chain"]]
-        return Story(found["title"], lines)
+        result = self._remote.get("/why", target=target, what=what, namespace=namespace)
+        lines = [msgspec.convert({"ident": one["record"], **one}, Line) for one in result["chain"]]
+        return Story(result["title"], lines)
 
     def save(self, file: str | Path, name: str = "") -> None:
         """Write what was done as a scenario file."""
@@ -108,7 +111,8 @@ class ConnectedLab:
         path = Path(file)
         if path.exists():
             raise InputError("exists already and is kept", str(path), "choose another name")
-        path.write_bytes(self._remote.download(source, **query))
+        with replaced(path) as opened:
+            opened.writelines(self._remote.download(source, **query))
 
     @property
     def trace_sha256(self) -> str:
@@ -118,8 +122,8 @@ class ConnectedLab:
     def __getattr__(self, name: str) -> Callable[..., str]:
         kind = KINDS.get(name)
         if kind is None:
-            known = [*(one for one in dir(type(self)) if not one.startswith("_")), *KINDS]
-            raise AttributeError(f"a lab has no {name!r} {suggestion(name, known)}".rstrip())
+            entry = [*(one for one in dir(type(self)) if not one.startswith("_")), *KINDS]
+            raise AttributeError(f"a lab has no {name!r} {suggestion(name, entry)}".rstrip())
         return step_method(kind, self._perform)
 
     def __dir__(self) -> list[str]:
@@ -130,8 +134,8 @@ class ConnectedLab:
     ) -> str:
         """Do a step now; its name."""
         spelled = {field.name: field.encode_name for field in msgspec.structs.fields(kind.parameters)}
-        given = {spelled.get(key.rstrip("_"), key.rstrip("_")): value for key, value in parameters.items()}
-        step: Obj = {kind.name: given}
+        entry = {spelled.get(key.rstrip("_"), key.rstrip("_")): value for key, value in parameters.items()}
+        step: Obj = {kind.name: entry}
         step |= {} if for_ is None else {"for": for_}
         step |= {"name": step_name} if step_name else {}
         return str(self._remote.post("/steps", step)["name"])

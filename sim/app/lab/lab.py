@@ -24,39 +24,37 @@ from __future__ import annotations
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from sim.api.objects import labels_of, name_of
-from sim.app.cluster import Cluster
-from sim.app.control.until import Awaited
-from sim.app.inspect.why import story_so_far
 from sim.app.lab import frames
+from sim.app.lab.copied import CopiedPortal
 from sim.app.lab.keywords import suggests_keywords
 from sim.app.lab.portal import Portal
-from sim.app.lab.recording import RESOURCES, Recording
+from sim.app.lab.session import Session, carried_out
 from sim.app.lab.shown import Picture, State, Story
 from sim.app.lab.widget import cluster_widget
-from sim.app.parts.given import check_object
+from sim.app.parts.resting import Rest
 from sim.app.reference.shipped import scenario_path
-from sim.app.run import record, sample
-from sim.app.steps import step_method
-from sim.app.timetable import applied_us, header_of
+from sim.app.steps import entry_of, step_method
+from sim.check.monitors.quiet import QUIET_DEFAULT
 from sim.client import DEFAULT_QPS, Client
 from sim.errors import InputError, suggestion
 from sim.faults.shared.kinds import StepKind
 from sim.ident import NAMES
-from sim.kernel import Actor, Trace
-from sim.report import Timeline
+from sim.kernel import NEVER_US
 from sim.report.charts.run import run_chart
 from sim.scenario.actions import KINDS
 from sim.scenario.compile import compile_plan, load
 from sim.scenario.plan.plan import Plan
+from sim.scenario.read.settings import settled
 from sim.scenario.read.source import Document, read_documents
-from sim.units import SECOND, parse_duration_us
+from sim.scenario.read.variants import variant_settings
+from sim.units import SECOND, format_duration, parse_duration_us
 
 if TYPE_CHECKING:
     import polars
@@ -67,103 +65,13 @@ Obj = dict[str, Any]
 FOREVER = "100000h"  # the length of a run without a plan
 
 
-class _Session:
-    """The cluster of a lab with its observers, inside the thread of the portal."""
-
-    def __init__(self, plan: Plan, seed: int, folder: Path) -> None:
-        self.plan = plan
-        self.folder = folder
-        self.trace = Trace(folder / "lab.trace", header_of(plan, seed))
-        self.cluster = Cluster(plan.cluster, seed=seed, trace=self.trace)
-        self.timeline = Timeline(NAMES[plan.cluster.naming])
-        self.recording = Recording(NAMES[plan.cluster.naming])
-        self.programs: dict[str, Actor] = {}
-        # Objects that wait until the nodes have booted; None from then on.
-        self._waiting: list[Mapping[str, Any]] | None = [*plan.objects]
-
-    @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Self]:
-        """Run the cluster."""
-        try:
-            async with self.cluster as cluster:
-                for change in cluster.present(RESOURCES):
-                    self.recording.see(change)
-                cluster.observe(self.recording.see, RESOURCES)
-                record(cluster, self.timeline)
-                sample(cluster, self.timeline)
-                cluster.do.on_step(self.timeline.step)
-                cluster.do.schedule(self.plan.steps)
-                cluster.kernel.call_at(applied_us(self.plan), self._booted)
-                yield self
-        finally:
-            self.trace.close()
-
-    def apply(self, objects: Sequence[Mapping[str, Any]]) -> None:
-        """Apply objects, or let them wait until the nodes have booted.  Raises InputError for a
-        value that is no object.
-        """
-        if self._waiting is None:
-            self.cluster.apply(*objects)
-            return
-        for obj in objects:
-            check_object(self.cluster.scheme, obj)
-        self._waiting += objects
-
-    @property
-    def objects_from_us(self) -> int:
-        """The time at which the waiting objects are applied; 0 if that has happened."""
-        return 0 if self._waiting is None else applied_us(self.plan)
-
-    def _booted(self, _: None) -> None:
-        """Apply the objects that wait."""
-        waiting, self._waiting = self._waiting, None
-        self.cluster.hand_in(waiting or ())
-
-    @property
-    def now_us(self) -> int:
-        """Virtual time."""
-        return self.cluster.kernel.now_us
-
-    async def run_until(self, at_us: int) -> None:
-        """Run to an instant, or until the kernel is halted."""
-        await self.cluster.run_until(at_us)
-
-    async def run_until_holds(self, text: str | Mapping[str, Any], limit_us: int) -> bool:
-        """Run until a condition holds or an event happens; False if the limit came first."""
-        cluster = self.cluster
-        awaited = Awaited(cluster, text, cluster.kernel.halt)
-        try:
-            if not awaited.holds:
-                await cluster.run_until(self.now_us + limit_us)
-        finally:
-            awaited.forget()
-        return awaited.holds
-
-    def add_program(
-        self, name: str, main: Callable[[Client], Awaitable[object]], qps: float, burst: int
-    ) -> None:
-        """Run a program of the user as a process."""
-        self.programs[name] = self.cluster.add_program(name, main, qps=qps, burst=burst)
-
-    def state(self) -> State:
-        """The present state in numbers."""
-        return State(self.now_us, **self.cluster.counts())
-
-    def story(self, target: str, namespace: str, what: str) -> Story:
-        """What led to what became of an object."""
-        copy = self.folder / "so-far.trace"
-        self.trace.copy(copy)
-        found = story_so_far(copy, target, namespace, what)
-        return Story(found.title, found.lines)
-
-
 class Program:
     """A program of the user that runs in a lab.
 
     act: carries out an action in the lab and notes it
     """
 
-    def __init__(self, name: str, act: Callable[[Callable[[_Session], Any]], Any]) -> None:
+    def __init__(self, name: str, act: Callable[[Callable[[Session], Any]], Any]) -> None:
         self.name = name
         self._act = act
 
@@ -187,16 +95,6 @@ class Program:
         return f"<program {self.name}>"
 
 
-async def _settled(action: Callable[[_Session], Any], session: _Session) -> Any:
-    """Carry out an action and all that is due at its instant, so that the next one finds it done.
-
-    Without that, the real time between two actions would decide what is run between them.
-    """
-    result = action(session)
-    await session.run_until(session.now_us)
-    return result
-
-
 @suggests_keywords
 class Lab:
     """A cluster in a notebook or at the prompt.
@@ -204,9 +102,11 @@ class Lab:
     nodes, zones: equal nodes, and the zones over which they are distributed in turn
     scenario: a scenario file, or the name of one that comes along, instead of nodes and objects:
         its cluster, objects and timeline; its expectations are not judged
+    variant: of the scenario, by its name
     objects: manifests that are applied at the start
     seed: of all randomness; the default is the scenario's, or 0
     cluster: more of the section `cluster` of a scenario, in its spelling
+    checkpoints: how often, in virtual time, a copy is kept for `at`; "" for never
     Raises InputError for what a scenario file could not say either.
     """
 
@@ -217,30 +117,45 @@ class Lab:
         zones: Sequence[str] = (),
         seed: int | None = None,
         scenario: str | Path | None = None,
+        variant: str = "",
         objects: Sequence[Mapping[str, Any]] = (),
         naming: str = "kubernetes",
         boot: str = "10s",
         established: bool = False,
         cluster: Mapping[str, Any] | None = None,
+        checkpoints: str = "",
     ) -> None:
         if scenario is not None:
             if nodes or zones or objects or cluster or established:
                 raise InputError("a lab has either a scenario, or nodes and objects", "", "leave one out")
-            plan = load(scenario_path(Path(scenario)))
+            path = scenario_path(Path(scenario))
+            plan, entry = load(path, (), variant), read_documents(path)[0]
+            document = settled(entry, variant_settings(entry, variant)).value
+        elif variant:
+            raise InputError(
+                "a lab without a scenario has no variants", f"variant={variant!r}", "name a scenario"
+            )
         else:
-            plan = _plain_plan(nodes, zones, objects, {
+            document = _plain_document(nodes, zones, objects, {
                 "naming": naming, "boot": boot, "established": established, **(cluster or {}),
             })  # fmt: skip
-        self._begin(plan, plan.seed if seed is None else seed)
+            plan = _planned(document)
+        every_us = _duration_us(checkpoints) if checkpoints else 0
+        self._begin(plan, plan.seed if seed is None else seed, document, every_us)
 
-    def _begin(self, plan: Plan, seed: int) -> None:
-        self._plan, self._seed = plan, seed
-        self._journal: list[Callable[[_Session], Any]] = []
+    def _begin(self, plan: Plan, seed: int, document: Mapping[str, Any], every_us: int = 0) -> None:
+        self._plan, self._seed, self._document = plan, seed, document
+        self._has_programs = False
+        self._steps: list[Mapping[str, Any]] = []  # what was done by hand, as in a timeline
+        # Actions, and the instants to which time was run.
+        self._journal: list[Callable[[Session], Any] | int] = []
         folder = tempfile.TemporaryDirectory(prefix="orrery-lab-", ignore_cleanup_errors=True)
-        session = partial(_Session, plan, seed, Path(folder.name))
-        self._portal = Portal(lambda: session().opened(), _halt, f"lab of {plan.name}")
+        session = partial(Session, plan, seed, Path(folder.name), every_us)
+        self._portal: Portal[Session] | CopiedPortal[Session] = Portal(
+            lambda: session().opened(), Session.halt, f"lab of {plan.name}"
+        )
         # The last reference, or the end of the interpreter, ends the thread.
-        self._finalizer = weakref.finalize(self, _end, self._portal, folder)
+        self._folder, self._finalizer = folder, weakref.finalize(self, _end, self._portal, folder)
 
     @staticmethod
     def connect(config: str | Path | None = None, context: str = "") -> ConnectedLab:
@@ -284,18 +199,27 @@ class Lab:
         """
         limit_us = _duration_us(limit)
         start_us = self._portal.call(lambda session: session.now_us)
-        held = self._moved(lambda session: session.run_until_holds(condition, limit_us))
+        current = self._moved(lambda session: session.run_until_holds(condition, limit_us))
         end_us = self._portal.call(lambda session: session.now_us)
-        return (end_us - start_us) / SECOND if held else None
+        return (end_us - start_us) / SECOND if current else None
 
-    def _moved(self, move: Callable[[_Session], Any]) -> Any:
+    def run_until_steady(self, quiet: str = QUIET_DEFAULT, limit: str = "1h") -> Rest:
+        """Run until nothing but heartbeats was written for `quiet`; false if `limit` came first.
+
+        The result says how long it took until the last write, or what still changes.
+        """
+        quiet_us, limit_us = _duration_us(quiet), _duration_us(limit)
+        rest: Rest = self._moved(lambda session: session.run_until_steady(quiet_us, limit_us))
+        return rest
+
+    def _moved(self, move: Callable[[Session], Any]) -> Any:
         """Carry out a call that moves time, and note how far it came."""
         try:
             return self._portal.call(move)
         finally:
             if self._portal.open:  # an exception of a program ends the lab
                 end_us = self._portal.call(lambda session: session.now_us)
-                self._journal.append(lambda session: session.run_until(end_us))
+                self._journal.append(end_us)
 
     # --- what a user does, and what goes wrong ----------------------------------------------------
 
@@ -305,8 +229,9 @@ class Lab:
         They are applied as soon as time is run and the nodes have booted; `refused` lists what the
         API refuses.
         """
-        found = [obj for given in objects for obj in _manifests(given)]
-        self._done(lambda session: session.apply(found))
+        result = [obj for entry in objects for obj in _manifests(entry)]
+        self._done(lambda session: session.apply(result))
+        self._note({"apply": {"objects": result}})
 
     def add_program(
         self,
@@ -321,6 +246,9 @@ class Lab:
         main: an async function of a client; a fork calls it again, so it keeps its state in itself.
             An exception of it ends the lab and is raised by `run`
         """
+        if isinstance(self._portal, CopiedPortal):
+            self._come_here()
+        self._has_programs = True
         self._done(lambda session: session.add_program(name, main, qps, burst))
         return Program(name, self._done)
 
@@ -332,38 +260,167 @@ class Lab:
     def __getattr__(self, name: str) -> Callable[..., str]:
         kind = KINDS.get(name)
         if kind is None or name == "apply":
-            known = [*(one for one in dir(type(self)) if not one.startswith("_")), *KINDS]
-            raise AttributeError(f"a lab has no {name!r} {suggestion(name, known)}".rstrip())
+            entry = [*(one for one in dir(type(self)) if not one.startswith("_")), *KINDS]
+            raise AttributeError(f"a lab has no {name!r} {suggestion(name, entry)}".rstrip())
 
-        return step_method(kind, lambda *step: str(self._done(partial(_perform, *step))))
+        return step_method(kind, self._act)
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *KINDS})
 
-    def _done(self, action: Callable[[_Session], Any]) -> Any:
+    def _act(self, kind: StepKind, parameters: dict[str, Any], for_: str | None, step_name: str) -> str:
+        """Carry out a step; its name."""
+        name = str(self._done(partial(_perform, kind, parameters, for_, step_name)))
+        self._note(entry_of(kind, parameters, for_, name))
+        return name
+
+    def perform_timeline(self, steps: Sequence[Mapping[str, Any]]) -> None:
+        """Let steps of a timeline occur, each at its time; they have names."""
+        self._done(lambda session: session.cluster.do.perform_timeline(steps))
+        self._steps += steps
+
+    def _note(self, step: Mapping[str, Any]) -> None:
+        """Note a step that was done now, or will be when the nodes have booted."""
+        us = self._portal.call(lambda session: max(session.now_us, session.objects_from_us))
+        self._steps.append({"at": format_duration(us), **step})
+
+    def hunt(
+        self,
+        budget: str = "1m",
+        *,
+        expect: Sequence[Mapping[str, Any]] = (),
+        duration: str = "10m",
+        palette: Sequence[Any] = ("faults",),
+        seed: int = 0,
+        jobs: int | None = None,
+        failures: int | None = None,
+        folder: str | Path | None = None,
+        shrink: bool = True,
+    ) -> Any:
+        """Look for drawn steps, from now on, after which something fails; the `Hunted` of `hunt`.
+
+        budget: the real time of the search, or its runs, as "100 runs"
+        expect: what must hold, as in a scenario, besides invariants that hold without drawn steps
+        duration: virtual time of each run after the present instant; its last third is quiet
+        palette: the steps that may be drawn, as in the section `hunt` of a scenario
+        seed, jobs, failures, folder, shrink: as for `orrery.hunt`
+
+        Each run repeats what was done in the lab. Its programs are not in them: raises InputError
+        if there are any.
+        """
+        if self._portal.call(lambda session: bool(session.programs)):
+            problem = "a hunt has no programs of a lab, as its runs are in other processes"
+            raise InputError(problem, "", "give them to orrery.hunt(scenario, programs={...})")
+        us = self._portal.call(lambda session: max(session.now_us, session.objects_from_us))
+        spec = dict(self._document["spec"])
+        spec |= {"seed": self._seed, "duration": format_duration(us + _duration_us(duration))}
+        spec["objects"] = [dict(one) for one in self._plan.cluster.established or self._plan.objects]
+        spec["timeline"] = [*spec.get("timeline", ()), *self._steps]
+        spec["expect"] = list(expect)
+        spec["hunt"] = {"from": format_duration(us), "palette": list(palette)}
+        hunt = import_module("sim").hunt  # a part above this one
+        return hunt(
+            {**self._document, "spec": spec},
+            budget,
+            seed=seed,
+            jobs=jobs,
+            failures=failures,
+            folder=folder,
+            shrink=shrink,
+        )
+
+    def _done(self, action: Callable[[Session], Any]) -> Any:
         """Carry out an action and note it; one that raises has no effect and is not noted."""
-        settled = partial(_settled, action)
-        result = self._portal.call(settled)
-        self._journal.append(settled)
+        whole = partial(carried_out, action)
+        result = self._portal.call(whole)
+        self._journal.append(whole)
         return result
 
     def fork(self) -> Lab:
         """An independent copy of the cluster at this instant, to try two futures.
 
-        The copy repeats all that was done so far, which takes the time that it took.
+        The copy is a process of its own, made in some milliseconds. A lab with programs of yours,
+        and one where no process can be forked, is copied by repeating all that was done so far.
         """
+        return self._copy() or self._repeated(self._journal)
+
+    def _copy(self) -> Lab | None:
+        """A copy in a process of its own; None if it cannot be made."""
+        return None if self._has_programs else self._twin(self._portal.copied())
+
+    def _twin(self, portal: CopiedPortal[Session] | None) -> Lab | None:
+        """The lab of a copy of this process."""
+        if portal is None:
+            return None
         twin = Lab.__new__(Lab)
-        twin._begin(self._plan, self._seed)
-        for action in self._journal:
-            twin._portal.call(action)
-            twin._journal.append(action)
+        twin._plan, twin._seed, twin._document = self._plan, self._seed, self._document
+        twin._has_programs, twin._portal = False, portal
+        twin._steps, twin._journal = [*self._steps], [*self._journal]
+        twin._finalizer = weakref.finalize(twin, _end, portal, None)
         return twin
+
+    def _come_here(self) -> None:
+        """Let the cluster of a copy be in this process, where programs of the user run."""
+        twin = self._repeated(self._journal)
+        self._finalizer()
+        self._portal, self._folder = twin._portal, twin._folder
+        twin._finalizer.detach()
+        self._finalizer = weakref.finalize(self, _end, self._portal, self._folder)
+
+    def at(self, instant: str) -> Lab:
+        """An independent copy of the cluster as it was at an instant since the start.
+
+        It continues from the last checkpoint before the instant, or else repeats the run from its
+        start.
+        """
+        at_us, now_us = _duration_us(instant), self._portal.call(lambda session: session.now_us)
+        if at_us > now_us:
+            raise InputError(f"the lab has come to {format_duration(now_us)}, not to {instant}")
+        earlier = [] if isinstance(self._portal, CopiedPortal) else self._portal.call(Session.checkpoints)
+        for since_us, checkpoint in reversed(earlier):
+            if since_us <= at_us and (twin := self._twin(checkpoint.copied())) is not None:
+                twin._journal, twin._steps = self._done_before(since_us), self._steps_until(at_us)
+                twin._repeat(self._journal[len(twin._journal) :], at_us)
+                return twin
+        return self._repeated(self._journal, at_us)
+
+    def _steps_until(self, at_us: int) -> list[Mapping[str, Any]]:
+        steps: dict[Any, Mapping[str, Any]] = {}
+        for step in self._steps:
+            if parse_duration_us(step["at"]) <= at_us if "at" in step else step["after"] in steps:
+                steps[step["name"]] = step
+        return [*steps.values()]
+
+    def _done_before(self, at_us: int) -> list[Callable[[Session], Any] | int]:
+        """What was done before time was run to an instant."""
+        later = (n for n, entry in enumerate(self._journal) if isinstance(entry, int) and entry >= at_us)
+        return self._journal[: next(later, len(self._journal))]
+
+    def _repeated(self, journal: Sequence[Callable[[Session], Any] | int], until_us: int = NEVER_US) -> Lab:
+        """A lab of this one's plan and seed in which what was done is repeated up to an instant."""
+        twin = Lab.__new__(Lab)
+        twin._begin(self._plan, self._seed, self._document)
+        twin._has_programs, twin._steps = self._has_programs, self._steps_until(until_us)
+        twin._repeat(journal, until_us)
+        return twin
+
+    def _repeat(self, journal: Sequence[Callable[[Session], Any] | int], until_us: int) -> None:
+        for entry in journal:
+            if isinstance(entry, int):
+                end_us = min(entry, until_us)
+                self._portal.call(_run_to(end_us))
+                self._journal.append(end_us)
+                if entry > until_us:
+                    return
+            else:
+                self._portal.call(entry)
+                self._journal.append(entry)
 
     # --- looking ----------------------------------------------------------------------------------
 
     def state(self) -> State:
         """The numbers of nodes and pods now."""
-        return self._portal.call(_Session.state)
+        return self._portal.call(Session.state)
 
     def objects(self, resource: str, namespace: str = "", selector: str = "") -> list[Obj]:
         """The stored objects of a resource, as mappings."""
@@ -430,16 +487,15 @@ class Lab:
         It shows the run up to now; call it again after the next run.  Outside of notebooks, and without
         the package anywidget, it is text.
         """
-        return self._portal.call(
-            lambda session: cluster_widget(session.recording.changes, session.now_us / SECOND)
-        )
+        changes, now_us = self._portal.call(lambda session: ([*session.recording.changes], session.now_us))
+        return cluster_widget(changes, now_us / SECOND)
 
     def save_trace(self, file: str | Path) -> None:
         """Write the events so far to a file for `orrery why`, `diff` and `show`."""
         path = Path(file)
         if path.exists():
             raise InputError("exists already and is kept", str(path), "choose another name")
-        self._portal.call(lambda session: session.trace.copy(path))
+        self._portal.call(lambda session: session.trace.so_far().copy(path))
 
     @property
     def trace_sha256(self) -> str:
@@ -459,30 +515,33 @@ class Lab:
 
 
 def _perform(
-    kind: StepKind, parameters: dict[str, Any], for_: str | None, step_name: str, session: _Session
+    kind: StepKind, parameters: dict[str, Any], for_: str | None, step_name: str, session: Session
 ) -> str:
     """Plan a step: the last argument is the one that the portal adds."""
     at_us = session.objects_from_us if kind.name == "delete" else 0
     return session.cluster.do.perform(kind, parameters, for_, step_name, at_us=at_us)
 
 
-def _halt(session: _Session) -> None:
-    session.cluster.kernel.halt()
+def _run_to(at_us: int) -> Callable[[Session], Any]:
+    return lambda session: session.run_until(at_us)
 
 
-def _end(portal: Portal[_Session], folder: tempfile.TemporaryDirectory[str]) -> None:
+def _end(
+    portal: Portal[Session] | CopiedPortal[Session], folder: tempfile.TemporaryDirectory[str] | None
+) -> None:
     portal.close()
-    folder.cleanup()
+    if folder is not None:
+        folder.cleanup()
 
 
 def _duration_us(text: str) -> int:
     try:
-        found = parse_duration_us(text)
+        result = parse_duration_us(text)
     except (ValueError, TypeError):
         raise InputError(f"{text!r} is not a duration", "", "write it as 90s, 5m or 1h30m") from None
-    if found < 0:
+    if result < 0:
         raise InputError(f"the duration {text} is negative")
-    return found
+    return result
 
 
 def _manifests(given: Mapping[str, Any] | str | Path) -> list[Mapping[str, Any]]:
@@ -491,10 +550,10 @@ def _manifests(given: Mapping[str, Any] | str | Path) -> list[Mapping[str, Any]]
     return [document.value for document in read_documents(Path(given))]
 
 
-def _plain_plan(
+def _plain_document(
     nodes: int, zones: Sequence[str], objects: Sequence[Mapping[str, Any]], cluster: Mapping[str, Any]
-) -> Plan:
-    """The plan of equal nodes and some objects, with the checks of a scenario file."""
+) -> dict[str, Any]:
+    """The scenario of equal nodes and some objects."""
     group: dict[str, Any] = {"count": nodes}
     if zones:
         group["zones"] = list(zones)
@@ -504,7 +563,12 @@ def _plain_plan(
         "objects": [dict(obj) for obj in objects],
     }
     head = {"apiVersion": "orrery.dev/v1", "kind": "Scenario", "metadata": {"name": "lab"}}
+    return {**head, "spec": spec}
+
+
+def _planned(document: Mapping[str, Any]) -> Plan:
+    """The plan of a lab, with the checks of a scenario file."""
     try:
-        return compile_plan(Document("", {**head, "spec": spec}), Path())
+        return compile_plan(Document("", document), Path())
     except InputError as error:
         raise InputError(error.message, "", error.remedy) from None

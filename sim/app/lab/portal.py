@@ -18,6 +18,8 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
+from sim.app.lab.copied import CopiedPortal, copied
+
 T = TypeVar("T")
 Inside = TypeVar("Inside")
 _CLOSE_S = 30.0  # real seconds: how long closing may take before the thread is left alone
@@ -65,6 +67,12 @@ class Portal(Generic[Inside]):
             self._interrupt_now()
             future.exception()  # the call ends at the next instant of virtual time
             raise
+
+    def copied(self: Portal[Any]) -> CopiedPortal[Any] | None:
+        """A portal into a copy of this process; None if it cannot be made."""
+        copy: Callable[[Any], Any] = copied
+        portal: CopiedPortal[Any] | None = self.call(copy)
+        return portal
 
     def close(self) -> None:
         """End the program and its thread.  A second call has no effect."""

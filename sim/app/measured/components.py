@@ -14,67 +14,21 @@ Differs  the replicas of a process are counted together; on the page of all proc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from prometheus_client import Metric
-from prometheus_client.samples import Sample
 
 from sim.app.measured.resources import show_resources
-from sim.app.measured.state import PROCESSES, show_state
+from sim.app.measured.shown import PROCESSES, as_shown, merged, process_of
+from sim.app.measured.state import show_state
 from sim.app.parts.ports import BuiltCluster
 from sim.errors import InputError, suggestion_or_all
-from sim.ident import Names
 from sim.kernel.meters import Meters
-from sim.options.metrics import MetricsFlags
 from sim.wire.http.measures.begin import begin_counting
-from sim.wire.http.measures.families import BOUNDS, FAMILIES, families
-from sim.wire.http.measures.restricted import restricted
+from sim.wire.http.measures.families import BOUNDS, families
 from sim.wire.http.measures.text import text_format
 
 # The page /metrics/resources of the scheduler, with series for every pod; only shown by its name.
 RESOURCES = "resources"
 PAGES = (*PROCESSES, RESOURCES)
-
-
-def as_shown(counted: Iterable[Metric], flags: MetricsFlags) -> Iterator[Metric]:
-    """The families of a process as its options restrict them."""
-    visible = (
-        found
-        for found in counted
-        if found.name not in FAMILIES
-        or not FAMILIES[found.name].hidden
-        or flags.show_hidden_metrics_for_version
-    )
-    yield from restricted(visible, flags.disabled_metrics, flags.allow_metric_labels)
-
-
-def merged(found: Iterable[Metric]) -> list[Metric]:
-    """The families in the order of their names; the series of equal names are added up."""
-    by_name: dict[str, Metric] = {}
-    for family in found:
-        one = by_name.setdefault(family.name, Metric(family.name, family.documentation, family.type))
-        one.samples = one.samples + family.samples if not one.samples else _added(one, family)
-    return [by_name[name] for name in sorted(by_name)]
-
-
-def _added(one: Metric, other: Metric) -> list[Sample]:
-    places = {(s.name, tuple(s.labels.items())): at for at, s in enumerate(one.samples)}
-    samples = list(one.samples)
-    for sample in other.samples:
-        at = places.get((sample.name, tuple(sample.labels.items())))
-        if at is None:
-            samples.append(sample)
-        else:
-            samples[at] = samples[at]._replace(value=samples[at].value + sample.value)
-    return samples
-
-
-def process_of(owner: str, names: Names) -> str:
-    """The kind of a process, from the name of the process or from its user agent."""
-    for process in PROCESSES:
-        if owner == names.component(process) or owner.startswith(f"{process}-"):
-            return process
-    return ""
 
 
 def component_families(
@@ -89,8 +43,8 @@ def component_families(
     if process == RESOURCES:
         bucket = cluster.storage.store.bucket(cluster.scheme.prefix("pods"))
         show_resources((bucket.items[key].obj for key in sorted(bucket.items)), shown)
-        found = families(RESOURCES, Meters(BOUNDS), shown)
-        return list(as_shown(found, cluster.options.metrics["scheduler"]))
+        result = families(RESOURCES, Meters(BOUNDS), shown)
+        return list(as_shown(result, cluster.options.metrics["scheduler"]))
     show_state(cluster, shown)
     counted_of: list[Metric] = []
     for each in PROCESSES:

@@ -16,18 +16,16 @@ from sim.api.aggregation.availability import is_available
 from sim.api.audit.policy import LEVEL_TEXTS
 from sim.api.request_labels import COMPONENT
 from sim.app.measured.controllers import show_controllers
+from sim.app.measured.shown import PROCESSES, show_processes
 from sim.app.parts.ports import BuiltCluster
-from sim.kernel import Kernel
 from sim.kernel.meters import Meters
 from sim.wire.http.flow_metrics import show_flows
 from sim.wire.http.gateway import READS
 
-PROCESSES = ("apiserver", "controller-manager", "scheduler")
-
 
 def show_state(cluster: BuiltCluster, shown: Meters) -> None:
     """Show the present state."""
-    _show_processes(cluster.kernel, shown)
+    show_processes(cluster.kernel, shown)
     for process in PROCESSES:
         shown.set("rest_client_exec_plugin_ttl_seconds", (cluster.names.component(process),), inf)
     _show_objects(cluster, shown)
@@ -39,16 +37,6 @@ def show_state(cluster: BuiltCluster, shown: Meters) -> None:
     _show_addresses(cluster, shown)
     _show_audit(cluster, shown)
     show_controllers(cluster.storage.store.bucket, cluster.scheme, cluster.options.controller_manager, shown)
-
-
-def _show_processes(kernel: Kernel, shown: Meters) -> None:
-    """What processes and work queues show of themselves.
-
-    Of several replicas the largest value is shown: one of them leads, and the others see the same.
-    """
-    for _, values in sorted(kernel.gauges.items()):
-        for family, labels, value in values():
-            shown.set(family, labels, value)
 
 
 def _show_objects(cluster: BuiltCluster, shown: Meters) -> None:
@@ -131,10 +119,10 @@ def _show_addresses(cluster: BuiltCluster, shown: Meters) -> None:
     cidr = cluster.options.api_server.service_cidr
     network = IPv4Network(cidr)
     bucket = cluster.storage.store.bucket(cluster.scheme.prefix("services"))
-    given = [
+    entry = [
         address for item in bucket.items.values() for address in item.obj["spec"].get("clusterIPs") or ()
     ]
-    count = sum(address != "None" for address in given)
+    count = sum(address != "None" for address in entry)
     shown.set("kube_apiserver_clusterip_allocator_allocated_ips", (cidr,), count)
     free = network.num_addresses - 2 - count  # without network and broadcast
     shown.set("kube_apiserver_clusterip_allocator_available_ips", (cidr,), free)
@@ -146,8 +134,8 @@ def _show_leaders(cluster: BuiltCluster, shown: Meters) -> None:
         name = names.component(process)
         item = cluster.storage.store.get(cluster.scheme.key("leases", names.system_namespace, name))
         if item is not None:
-            held = bool((item.obj.get("spec") or {}).get("holderIdentity"))
-            shown.set("leader_election_master_status", (name, name), int(held))
+            current = bool((item.obj.get("spec") or {}).get("holderIdentity"))
+            shown.set("leader_election_master_status", (name, name), int(current))
 
 
 def _show_audit(cluster: BuiltCluster, shown: Meters) -> None:

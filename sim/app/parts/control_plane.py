@@ -13,32 +13,32 @@ from typing import TYPE_CHECKING, Any
 from actors.apiserver.authorization import make_authorization
 from actors.apiserver.server import ApiServer
 from actors.apiserver.surroundings import Surroundings
-from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.metrics_api import Metrics, NoMetrics
 from actors.node.clients import NodeClients, Nowhere
-from actors.node.runtime.machine import Machine
-from actors.scheduler.actor import scheduler_main
+from actors.node.requests import user_of
 from sim.api.auth.webhook_authorizer import WebhookAuthorizer
-from sim.api.kinds.core.component_status import Answer
-from sim.api.types import Obj, UserInfo
+from sim.app.agents.certificates import Connect, Doors, Identity
 from sim.app.agents.pods import AgentCalls, agent_listens
 from sim.app.dialling.dials import Backends, PodCalls
 from sim.app.metrics import MetricsServer
-from sim.app.options import read_receivers
-from sim.app.parts.agent_access import Doors, Identity, agent_identities
-from sim.app.parts.api_services import ApiPrograms
+from sim.app.options import files_of, read_receivers
+from sim.app.parts.agent_access import agent_identities
+from sim.app.parts.api_services import ApiPrograms, ReachedApis
 from sim.app.parts.metrics import apis as metrics_apis
 from sim.app.parts.metrics.apis import DelegatedMetrics, MetricsApis
 from sim.app.parts.overview import probed
-from sim.app.parts.ports import BuiltCluster
 from sim.app.parts.services import Services
 from sim.app.parts.webhooks import WebhookPrograms
-from sim.client import Channel
 from sim.kernel import Context
-from sim.options.node.agent import NodeAgentOptions
 
 if TYPE_CHECKING:
     from actors.node.programs.network.fabric import Network
+    from actors.node.runtime.machine import Machine
+    from sim.api.kinds.core.component_status import Answer
+    from sim.api.types import Obj, UserInfo
+    from sim.app.parts.ports import BuiltCluster
+    from sim.client import Channel
+    from sim.options.node.agent import NodeAgentOptions
 
 Main = Callable[[Context], Any]
 
@@ -53,8 +53,9 @@ class ControlPlane:
 
     def __init__(self, cluster: BuiltCluster) -> None:
         self._cluster = cluster
-        self._node_clients = NodeClients(cluster.scheme, cluster.names, cluster.connect)
-        self.receivers = read_receivers(cluster.options)
+        self._tokens = cluster.options.tokens if cluster.plan.certificates.pod_tokens else None
+        self._node_clients = NodeClients(cluster.scheme, cluster.names, cluster.connect, tokens=self._tokens)
+        self.receivers = read_receivers(cluster.options, files_of(cluster.plan.api_server))
         settings = cluster.options.api_server
         webhook = None
         if settings.authorization_webhook is not None:
@@ -87,7 +88,10 @@ class ControlPlane:
             identities=cluster.identities,
             addons=self._addons,
             ask=partial(self.webhooks.ask, calls=calls),
-            backends=self.api_programs,
+            backends=ReachedApis(
+                self.api_programs,
+                PodCalls(process, partial(network, at_once=True), cluster.pod_network.has_programs),
+            ),
             audit_sink=cluster.audit,
             client_address=partial(self._address_of, address),
         )
@@ -114,11 +118,13 @@ class ControlPlane:
 
     def manager_main(self) -> Main:
         """The main function of a controller manager."""
+        from actors.controllers.manager import controller_manager_main
+
         cluster = self._cluster
         metrics: Metrics = NoMetrics(cluster.names, self._api_service)
-        connect, only = cluster.connect, cluster.options.controller_manager.server
+        connect, only = self._by_certificate(), cluster.options.controller_manager.server
         if only:
-            connect = partial(_channels_to, cluster.connect, only)
+            connect = partial(_channels_to, connect, only)
         if self._metrics_server is not None:
             metrics = DelegatedMetrics(self._metrics_server, cluster.names, self._api_service)
         return controller_manager_main(
@@ -132,19 +138,27 @@ class ControlPlane:
             signing=cluster.signing.of,
         )
 
-    def scheduler_main(self) -> Main:
-        """The main function of a scheduler."""
+    def scheduler_main(self, name: str) -> Main:
+        """The main function of a scheduler: the first, or a further one by its name."""
+        from actors.scheduler.actor import scheduler_main
+
         cluster = self._cluster
-        connect, only = cluster.connect, cluster.options.scheduler.server
+        options = cluster.options.schedulers.get(name, cluster.options.scheduler)
+        connect, only = self._by_certificate(), options.server
         if only:
-            connect = partial(_channels_to, cluster.connect, only)
+            connect = partial(_channels_to, connect, only)
         return scheduler_main(
-            cluster.options.scheduler,
+            options,
             cluster.scheme,
             cluster.names,
             connect,
             cluster.scheduler_plugins,
         )
+
+    def _by_certificate(self) -> Connect:
+        """Connections of a process of the control plane, which has a certificate."""
+        cluster = self._cluster
+        return cluster.files.known(cluster.connect, cluster.admin_user, cluster.api_servers)
 
     def node_clients(
         self, options: NodeAgentOptions, machine: Machine
@@ -157,18 +171,22 @@ class ControlPlane:
         if options.standalone:
             return NodeClients(cluster.scheme, cluster.names, lambda _: [Nowhere()]), None
         identities: list[Identity] = []
-        if options.keeps_certificates:
+        if options.keeps_certificates or cluster.plan.certificates.agents_us:
             identities += agent_identities(cluster, options, machine)
         elif not options.server:
             return self._node_clients, None
-        own = cluster.names.node_user(machine.spec.name)
+        own = user_of(cluster.names, machine.spec.name)
         doors: list[Doors | None] = [Doors(cluster.api_servers, each, own) for each in identities]
         clients = []
         for each in doors or [None]:
             connect = partial(cluster.connect, doors=each)
             if options.server:
                 connect = partial(_channels_to, connect, options.server)
-            clients.append(NodeClients(cluster.scheme, cluster.names, connect))
+            clients.append(
+                NodeClients(
+                    cluster.scheme, cluster.names, connect, tokens=self._tokens, programs=cluster.connect
+                )
+            )
         return clients[0], clients[1] if identities else None
 
     # --- what they reach --------------------------------------------------------------------------
@@ -177,12 +195,15 @@ class ControlPlane:
     def webhooks(self) -> WebhookPrograms:
         """The servers behind admission webhooks."""
         cluster = self._cluster
-        return WebhookPrograms(cluster.kernel, cluster.names, self._services, cluster.faults, self.receivers)
+        serves = cluster.machine_watch.serves
+        return WebhookPrograms(
+            cluster.kernel, cluster.names, self._services, cluster.faults, self.receivers, serves
+        )
 
     @cached_property
     def api_programs(self) -> ApiPrograms:
         """The servers behind APIServices."""
-        return ApiPrograms(self._cluster.kernel, self._services)
+        return ApiPrograms(self._cluster.kernel, self._services, self._cluster.pod_network)
 
     @cached_property
     def _services(self) -> Services:
@@ -219,7 +240,7 @@ class ControlPlane:
     def _probed(self) -> dict[str, Answer]:
         cluster = self._cluster
         return probed(
-            cluster.names, cluster.plan, cluster.options, cluster.supervisor, cluster.storage.prompt
+            cluster.names, cluster.plan, cluster.options, cluster.supervisor, cluster.storage.healthy
         )
 
     def _address_of(self, own: str, user: UserInfo) -> str:

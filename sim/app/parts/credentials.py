@@ -6,34 +6,41 @@ They enter through the gate, so that a journal holds them and a replay has the s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from actors.apiserver.server import ApiServer
-from actors.controllers.shared.shell import RootCa
 from sim.api.verbs.call import Identities
 from sim.errors import InputError
-from sim.files import read_bounded
 from sim.kernel import Kernel
 from sim.options.base import BEGIN_PEM
+from sim.scenario.read.option_file import OptionFiles
 
+if TYPE_CHECKING:
+    from actors.controllers.shared.shell import RootCa
+
+ROOT_CA = "root-ca-file"
 BEGIN_CERTIFICATE = "-----BEGIN CERTIFICATE-----"
 
 
-def published_authority(given: str) -> RootCa:
+def published_authority(given: str, files: OptionFiles = OptionFiles()) -> RootCa:
     """The authority of root-ca-file: of the file of this path, or the certificates in PEM; "": none
     yet.  Raises InputError.
 
     Mirrors cmd/kube-controller-manager/app/core.go, controllermanager.go: readCA (v1.25).
     """
-    found = RootCa()
+    from actors.controllers.shared.shell import RootCa
+
+    result = RootCa()
     if given:
+        file = files.of(ROOT_CA, given)
         written = BEGIN_PEM in given
-        text = given if written else read_bounded(Path(given)).decode(errors="replace")
-        if BEGIN_CERTIFICATE not in text:
-            what = "error parsing root-ca-file: data does not contain any valid certificates"
-            raise InputError(what, "" if written else given)
-        found.pem = text
-    return found
+        result.pem = given if written else file.data().decode(errors="replace")
+        if BEGIN_CERTIFICATE not in result.pem:
+            raise InputError(
+                f"error parsing {ROOT_CA}: data does not contain any valid certificates",
+                file.place if written else given,
+            )
+    return result
 
 
 def accept_credentials(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from actors.node.runtime.profile import NodeSpec
 from sim.api.scheme.scheme import Scheme
@@ -13,6 +13,9 @@ from sim.errors import InputError
 from sim.ident import Names
 from sim.scenario.plan.own_kinds import kind_remedy
 from sim.scenario.plan.plan import NodePlan
+
+if TYPE_CHECKING:
+    from actors.scheduler.plugins import SchedulerPlugin
 
 
 def check_object(scheme: Scheme, obj: Mapping[str, Any]) -> None:
@@ -57,3 +60,12 @@ def node_spec(names: Names, plan: NodePlan, number: int) -> NodeSpec:
         swap_bytes=plan.swap_bytes,
         sysctls=plan.sysctls,
     )
+
+
+def checked_plugins(plugins: Sequence[SchedulerPlugin]) -> tuple[SchedulerPlugin, ...]:
+    """Rules of a user's own.  Raises InputError."""
+    if not plugins:
+        return ()
+    from actors.scheduler.plugins.registry import check_added
+
+    return check_added(plugins)

@@ -7,19 +7,22 @@ Functions from the state of a cluster to values and HTML; they change nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
 
 from sim.api.kinds.core.component_status import Answer, components
 from sim.api.objects import condition_status, is_ready
-from sim.api.store import Item
-from sim.app.options import ClusterOptions
 from sim.check import split_key
-from sim.ident import Names
-from sim.kernel import Supervisor
-from sim.options.serving import Access, ServerFlags
+from sim.options.groups.serving import Access, ServerFlags
 from sim.report import pod_state
 from sim.report.page import fragment, table
-from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import format_duration
+
+if TYPE_CHECKING:
+    from sim.api.store import Item
+    from sim.app.options import ClusterOptions
+    from sim.ident import Names
+    from sim.kernel import Supervisor
+    from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 
 PODS = ("running", "pending", "terminating", "failed", "succeeded")
 _ANSWERS = {
@@ -48,7 +51,7 @@ def probed(
     names: Names, plan: ClusterPlan, options: ClusterOptions, supervisor: Supervisor, storage_answers: bool
 ) -> dict[str, Answer]:
     """What the components of the control plane do with the probes of their health, by name."""
-    found = {
+    result = {
         component.name: Answer.HEALTHY if storage_answers else Answer.REFUSED
         for component in components(names)
     }
@@ -61,8 +64,8 @@ def probed(
             part, flags = daemons[component.name]
             runs = any(supervisor[f"{component.name}-{index}"].running for index in range(part.replicas))
             access = flags.access(component.port, component.path)
-            found[component.name] = _ANSWERS[access] if runs else Answer.REFUSED
-    return found
+            result[component.name] = _ANSWERS[access] if runs else Answer.REFUSED
+    return result
 
 
 def overview(names: Names, now_us: int, nodes: Iterable[Item], pods: Iterable[Item]) -> str:

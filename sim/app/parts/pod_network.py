@@ -14,21 +14,26 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from actors.node.heartbeat.node_status import host_addresses
-from actors.node.node import Node
-from actors.node.runtime.containers import PodRuntime
-from actors.storage import MemoryStore
-from sim.api.scheme.scheme import Scheme
-from sim.api.types import Obj
-from sim.ident import Names
 from sim.kernel import Kernel, OutsideAnswer, OutsideRequest
-from sim.options.node.agent import NodeAgentOptions
-from sim.scenario.plan.plan import ForwardPlan
 
 if TYPE_CHECKING:
+    from actors.node.node import Node
     from actors.node.programs.network.fabric import Fabric, Wakes
     from actors.node.programs.network.forwarded import Ask
     from actors.node.programs.network.http import Request, Response
+    from actors.node.programs.network.policies import Party
+    from actors.node.programs.network.sockets import Address
+    from actors.node.proxy.process import Written
+    from actors.node.runtime.containers import PodRuntime
+    from actors.storage import MemoryStore
+    from sim.api.scheme.scheme import Scheme
+    from sim.api.store import Item
+    from sim.api.types import Obj
+    from sim.app.dialling.policies import Enforcement
     from sim.app.dialling.service_index import ServiceIndex
+    from sim.ident import Names
+    from sim.options.node.agent import NodeAgentOptions
+    from sim.scenario.plan.plan import ForwardPlan
 
 
 class PodNetwork:
@@ -36,6 +41,8 @@ class PodNetwork:
 
     nodes, agents: the nodes and the options of their agents
     forwards: image -> the real server behind its containers
+    enforces: True if NetworkPolicies have an effect
+    written: the rules of the nodes that have a proxy
     """
 
     def __init__(
@@ -47,10 +54,14 @@ class PodNetwork:
         nodes: Mapping[str, Node],
         agents: Mapping[str, NodeAgentOptions],
         forwards: Mapping[str, ForwardPlan] = MappingProxyType({}),
+        *,
+        enforces: bool = False,
     ) -> None:
         self.names = names
         self._kernel, self._scheme, self._store = kernel, scheme, store
         self._nodes, self._agents, self._forwards = nodes, agents, forwards
+        self._enforces = enforces
+        self.written: Mapping[str, Written] = MappingProxyType({})
         self._fabric: Fabric | None = None
         self._homes: dict[str, str] = {}
 
@@ -65,9 +76,12 @@ class PodNetwork:
 
     # --- objects ----------------------------------------------------------------------------------
 
-    def _all(self, plural: str) -> list[Obj]:
+    def _items(self, plural: str) -> list[Item]:
         bucket = self._store.bucket(self._scheme.resource(plural).prefix)
-        return [bucket.items[key].obj for key in sorted(bucket.items)]
+        return [bucket.items[key] for key in sorted(bucket.items)]
+
+    def _all(self, plural: str) -> list[Obj]:
+        return [item.obj for item in self._items(plural)]
 
     def _one(self, plural: str, namespace: str, name: str) -> Obj | None:
         item = self._store.get(self._scheme.key(plural, namespace, name))
@@ -92,9 +106,13 @@ class PodNetwork:
         """See `Cluster`."""
         return self._one("services", namespace, name)
 
-    def slices(self, service: Obj) -> Sequence[Obj]:
+    def slices(self, service: Obj, node: str = "") -> Sequence[Obj]:
         """See `Cluster`."""
-        return self._index.slices(service)
+        written = self.written.get(node)
+        if written is None:
+            return self._index.slices(service)
+        meta = service["metadata"]
+        return () if written.rules is None else written.rules.slices_of((meta["namespace"], meta["name"]))
 
     def has_namespace(self, name: str) -> bool:
         """See `Cluster`."""
@@ -102,14 +120,46 @@ class PodNetwork:
 
     def zone(self, node: str) -> str:
         """See `Cluster`."""
-        found = self._one("nodes", "", node)
-        labels = (found or {}).get("metadata", {}).get("labels") or {}
+        result = self._one("nodes", "", node)
+        labels = (result or {}).get("metadata", {}).get("labels") or {}
         return str(labels.get(self.names.label_zone) or "")
 
     def is_pod_range(self, host: str) -> bool:
         """See `Cluster`."""
         ranges = [(node.get("spec") or {}).get("podCIDR") for node in self._all("nodes")]
         return any(ip_address(host) in ip_network(one, strict=False) for one in ranges if one)
+
+    @cached_property
+    def _enforcement(self) -> Enforcement | None:
+        if not self._enforces:
+            return None
+        from sim.app.dialling.policies import Enforcement
+
+        def labels(namespace: str) -> Mapping[str, str]:
+            result = self._one("namespaces", "", namespace) or {"metadata": {}}
+            return result["metadata"].get("labels") or {}
+
+        return Enforcement(self._kernel, partial(self._items, "networkpolicies"), self._party, labels)
+
+    def passes(self, direction: str, source: str, target: Address, protocol: str) -> bool:
+        """See `Cluster`."""
+        current = self._enforcement
+        return current is None or current.passes(direction, source, target, protocol)
+
+    def _party(self, host: str) -> Party:
+        """What policies see of an address."""
+        from actors.node.programs.network.policies import Party
+        from sim.app.dialling.policies import dns_pod
+
+        if self.serves_names(host):
+            return Party(host, "", dns_pod(self.names.system_namespace))
+        node = self._nodes.get(self.node_of(host))
+        if node is None:
+            return Party(host)
+        is_node = host in host_addresses(node.machine, self._agents[node.name])
+        pod = None if is_node else self._pod(node, host)
+        result = None if pod is None else self._one("pods", *pod.key.split("/"))
+        return Party(host, node.name, result)
 
     # --- machines ---------------------------------------------------------------------------------
 
@@ -134,8 +184,8 @@ class PodNetwork:
 
     def has_programs(self, host: str) -> bool:
         """True if a simulated program of the pod with an address listens."""
-        found = None if self._fabric is None else self._fabric.networks.get(host)
-        return found is not None and bool(found.ports) and bool(self.node_of(host))
+        result = None if self._fabric is None else self._fabric.networks.get(host)
+        return result is not None and bool(result.ports) and bool(self.node_of(host))
 
     def node_address(self, node: str) -> str:
         """See `Cluster`."""
@@ -150,7 +200,25 @@ class PodNetwork:
         return any(host in options.cluster_dns for options in self._agents.values())
 
     def forward(self, host: str) -> Ask | None:
-        """See `Cluster`: while the cluster is served, a running container of a pod may be real."""
+        """See `Cluster`."""
+        address = self.real_address(host)
+        return None if address is None else partial(self._ask_outside, address)
+
+    def stands_in(self, host: str, port: int) -> bool:
+        """True if what answers at a pod's port is not simulated, or no machine has the address."""
+        from actors.node.programs.network.fabric import Wakes
+
+        if not self.node_of(host):
+            return True
+        result = self.fabric().networks.get(host)
+        listens = result is not None and result.listener(port) is not None
+        return not listens and self.wake(host, port) is Wakes.ANSWERS
+
+    def real_address(self, host: str) -> str | None:
+        """HOST:PORT of the real server behind a pod; None without one.
+
+        While the cluster is served, a running container of a pod may be real.
+        """
         if not self._forwards or not self._kernel.outside.is_open:
             return None
         node = self._nodes.get(self.node_of(host))
@@ -159,10 +227,10 @@ class PodNetwork:
             return None
         worker = node.machine.agent.workers.get(pod.uid)
         for spec in worker.pod["spec"]["containers"] if worker is not None else ():
-            found = self._forwards.get(spec.get("image") or "")
+            result = self._forwards.get(spec.get("image") or "")
             container = pod.newest(spec["name"])
-            if found is not None and container is not None and container.running(self._kernel.now_us):
-                return partial(self._ask_outside, found.address)
+            if result is not None and container is not None and container.running(self._kernel.now_us):
+                return result.address
         return None
 
     def _ask_outside(
@@ -183,8 +251,8 @@ class PodNetwork:
         )
 
         def arrived(answer: OutsideAnswer) -> None:
-            given = None if answer.failure else Response(answer.code, answer.body, answer.headers)
-            respond(given)
+            entry = None if answer.failure else Response(answer.code, answer.body, answer.headers)
+            respond(entry)
 
         self._kernel.outside.call(sent, arrived)
 

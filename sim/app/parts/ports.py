@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from actors.apiserver.server import ApiServer
-from actors.controllers.shared.shell import RootCa
-from actors.node.node import Node
-from actors.scheduler.plugins import SchedulerPlugin
-from actors.storage import Storage
-from actors.users import Admin
-from sim.api.scheme.scheme import Scheme
-from sim.api.store import Change
-from sim.api.types import Endpoint, UserInfo
-from sim.api.verbs.call import Identities
-from sim.app.audit.outputs import AuditOutputs
-from sim.app.cloud import SimulatedCloud
-from sim.app.metrics import StatedMetrics
-from sim.app.options import ClusterOptions
-from sim.app.parts.pod_network import PodNetwork
-from sim.app.parts.signing import SigningAuthorities
-from sim.client import Channel
 from sim.faults.shared.cluster import Target
-from sim.faults.shared.ledger import Ledger
-from sim.ident import Names
-from sim.kernel import Context
-from sim.options.storage_drivers import StorageDrivers
-from sim.scenario.plan.plan import ClusterPlan, NodePlan
+
+if TYPE_CHECKING:
+    from actors.apiserver.server import ApiServer
+    from actors.controllers.shared.shell import RootCa
+    from actors.node.node import Node
+    from actors.scheduler.plugins import SchedulerPlugin
+    from actors.storage import Storage
+    from actors.users import Admin
+    from sim.api.scheme.scheme import Scheme
+    from sim.api.store import Change
+    from sim.api.types import Endpoint, UserInfo
+    from sim.api.verbs.call import Identities
+    from sim.app.agents.certificates import CertificateFiles
+    from sim.app.audit.outputs import AuditOutputs
+    from sim.app.cloud import SimulatedCloud
+    from sim.app.metrics import StatedMetrics
+    from sim.app.options import ClusterOptions
+    from sim.app.parts.machine_watch import MachineWatch
+    from sim.app.parts.pod_network import PodNetwork
+    from sim.app.parts.signing import SigningAuthorities
+    from sim.client import Channel
+    from sim.faults.shared.ledger import Ledger
+    from sim.ident import Names
+    from sim.kernel import Context
+    from sim.options.storage_drivers import StorageDrivers
+    from sim.scenario.plan.plan import ClusterPlan, NodePlan
 
 
 class BuiltCluster(Target, Protocol):
@@ -42,10 +46,12 @@ class BuiltCluster(Target, Protocol):
     api_servers: dict[str, ApiServer]
     nodes: dict[str, Node]
     faults: Ledger
+    machine_watch: MachineWatch
     admin: Admin
     admin_user: UserInfo
     cloud: SimulatedCloud
     stated_metrics: StatedMetrics
+    files: CertificateFiles
     root_ca: RootCa
     signing: SigningAuthorities
     identities: Identities
@@ -57,8 +63,10 @@ class BuiltCluster(Target, Protocol):
         """The network between the programs of pods."""
         ...
 
-    def connect(self, ctx: Context, doors: Mapping[str, Endpoint] | None = None) -> list[Channel]:
-        """Channels from an actor to every API server."""
+    def connect(
+        self, ctx: Context, doors: Mapping[str, Endpoint] | None = None, host: str = ""
+    ) -> list[Channel]:
+        """Channels from an actor, on a host of its name or another one, to every API server."""
         ...
 
     def add_node(self, plan: NodePlan) -> Node:

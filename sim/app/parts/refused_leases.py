@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from sim.ident import NAMES
 from sim.options.base import raw_option
-from sim.scenario.check.endless import manifests_of
-from sim.scenario.plan.plan import Plan
 from sim.units import MS, Virtual, format_duration
 
 if TYPE_CHECKING:
     from sim.kernel import Kernel
+    from sim.scenario.plan.plan import Plan
 
 LOCKS = ("leases", "endpointsleases")  # kinds of lock that the roles allow
 LEASES_MAX = 20  # refusals kept for the report of a run
@@ -26,19 +25,21 @@ _GRANTS = ("RoleBinding", "ClusterRoleBinding")
 
 def refused_leases(kernel: Kernel) -> list[str]:
     """A list that grows by a sentence for each recorded refusal, up to a bound."""
-    found: list[str] = []
+    result: list[str] = []
 
     def see(_ident: int, at_us: Virtual, _cause: int, values: tuple[Any, ...]) -> None:
         actor, what, target, why = values
-        if what == "refused-lease" and len(found) < LEASES_MAX:
-            found.append(f"{target} to {actor} at {format_duration(at_us // MS * MS)}: {why['message']}")
+        if what == "refused-lease" and len(result) < LEASES_MAX:
+            result.append(f"{target} to {actor} at {format_duration(at_us // MS * MS)}: {why['message']}")
 
     kernel.trace.listen(kernel.kind("decision", "actor", "what", "target", "why"), see)
-    return found
+    return result
 
 
 def unled_components(plan: Plan) -> Iterator[str]:
     """A note for each component with a lock that its role does not allow, so that it never leads."""
+    from sim.scenario.check.endless import manifests_of
+
     cluster, names = plan.cluster, NAMES[plan.cluster.naming]
     modes = str(raw_option(cluster.api_server.flags, "authorization-mode") or "RBAC")
     if "RBAC" not in modes or "AlwaysAllow" in modes:
@@ -51,10 +52,10 @@ def unled_components(plan: Plan) -> Iterator[str]:
             continue
         default = names.component(part)
         for option, allowed in (("resource-name", (default,)), ("resource-lock", LOCKS)):
-            given = raw_option(component.flags, f"leader-elect-{option}")
-            if given is not None and given not in allowed:
+            entry = raw_option(component.flags, f"leader-elect-{option}")
+            if entry is not None and entry not in allowed:
                 place = component.places.get(f"leader-elect-{option}", component.place)
                 yield (
                     f"{place}: no {part} will lead: the role of {default} allows no lock with "
-                    f"leader-elect-{option} {given}; bind a role that does, or leave the option out"
+                    f"leader-elect-{option} {entry}; bind a role that does, or leave the option out"
                 )

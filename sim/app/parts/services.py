@@ -62,14 +62,35 @@ class Services:
 
     def ready(self, namespace: str, name: str) -> list[str]:
         """The addresses of the ready endpoints of a Service."""
+        return [each["ip"] for each in self._addresses(namespace, name)]
+
+    def machines(self, namespace: str, name: str) -> list[str]:
+        """The node of each ready endpoint of a Service, "" for one without a node."""
+        return [each.get("nodeName", "") for each in self._addresses(namespace, name)]
+
+    def _addresses(self, namespace: str, name: str) -> list[Obj]:
         endpoints = self._look("endpoints", namespace, name) or {}
-        subsets = endpoints.get("subsets") or ()
-        return [each["ip"] for subset in subsets for each in subset.get("addresses") or ()]
+        return [each for subset in endpoints.get("subsets") or () for each in subset.get("addresses") or ()]
+
+    def behind(self, namespace: str, name: str, port: int) -> list[tuple[str, int]]:
+        """The addresses of the ready endpoints of a Service's port."""
+        spec = (self._look("services", namespace, name) or {}).get("spec") or {}
+        called = next(
+            (each.get("name") or "" for each in spec.get("ports") or () if each["port"] == port), None
+        )
+        endpoints = self._look("endpoints", namespace, name) or {}
+        return [
+            (address["ip"], offered["port"])
+            for subset in endpoints.get("subsets") or ()
+            for offered in subset.get("ports") or ()
+            if (offered.get("name") or "") == called
+            for address in subset.get("addresses") or ()
+        ]
 
     def address(self, namespace: str, name: str) -> tuple[str, int] | None:
         """The address that the user gave for a Service."""
-        found = self._kernel.outside.settings.get(ADDRESSES, {}).get(f"{namespace}/{name}")
-        return None if found is None else (found[0], found[1])
+        result = self._kernel.outside.settings.get(ADDRESSES, {}).get(f"{namespace}/{name}")
+        return None if result is None else (result[0], result[1])
 
     def _look(self, plural: str, namespace: str, name: str) -> Obj | None:
         item = self._store.get(self._scheme.key(plural, namespace, name))

@@ -55,7 +55,7 @@ from sim.kernel.outside import DEADLINE_EXCEEDED
 from sim.kernel.outside import Arrived as AnswerArrived
 from sim.units import MS
 from sim.wire.http.forms.yaml_json import YamlError, load_yaml
-from sim.wire.outside.calls import Receiver
+from sim.wire.outside.receiver import Receiver
 
 Decide = Callable[[Obj], Mapping[str, Any]]
 Convert = Callable[[Obj, str], Obj]
@@ -87,9 +87,9 @@ def converting(convert: Convert) -> Decide:
 
     def decide(review: Obj) -> Obj:
         request = review["request"]
-        wanted = request["desiredAPIVersion"]
+        target = request["desiredAPIVersion"]
         try:
-            objects = [convert(obj, wanted) for obj in request["objects"]]
+            objects = [convert(obj, target) for obj in request["objects"]]
         except ValueError as error:
             return {"result": {"status": "Failure", "message": str(error)}}
         return {"convertedObjects": objects, "result": {"status": "Success"}}
@@ -97,6 +97,7 @@ def converting(convert: Convert) -> Decide:
     return decide
 
 
+ENDPOINTS = "endpoints of webhooks"  # the stream of draws among them
 CONVERSION = "ConversionReview"
 RENAMING = converting(lambda obj, wanted: {**obj, "apiVersion": wanted})
 
@@ -133,8 +134,11 @@ class WebhookPrograms:
         services: Services,
         faults: Ledger,
         receivers: Mapping[str, Receiver],
+        serves: Callable[[str], bool],
     ) -> None:
         self._kernel, self._services, self._faults = kernel, services, faults
+        self._serves = serves
+        self._draws = kernel.stream(ENDPOINTS)
         self._receivers = receivers
         self._agent = f"{names.component('apiserver')}-admission"
         self._programs: dict[str, Program] = {}  # by "namespace/name" of a Service, or by URL
@@ -175,7 +179,7 @@ class WebhookPrograms:
                 self._ask_outside((question, program, arrived, 0))
             return
         latency_us = program.latency_us + slow_us
-        if latency_us >= question.timeout_us:
+        if latency_us >= question.timeout_us or not self._is_reached(question):
             self._kernel.call_later(question.timeout_us, self._late, (question, arrived))
         else:
             self._kernel.call_later(latency_us, self._answer, (question, program, arrived))
@@ -222,23 +226,37 @@ class WebhookPrograms:
         """The program at the address, or why there is none."""
         is_open = self._kernel.outside.is_open
         if question.service is None:
-            found = self._programs.get(question.url)
-            if found is None and is_open:
+            result = self._programs.get(question.url)
+            if result is None and is_open:
                 return Outside(None)
-            return self._refused(question) if found is None else found
+            return self._refused(question) if result is None else result
         namespace, name, _, port = question.service
         location = self._services.locate(namespace, name, port)
         if location.failure:
             return f"{post_of(question)}: {location.failure}"
-        found = self._programs.get(f"{namespace}/{name}")
-        if found is not None:
-            return found
+        result = self._programs.get(f"{namespace}/{name}")
+        if result is not None:
+            return result
         if not location.is_outside:
             is_simulated = calls is not None and any(
                 calls.has_programs(host) for host in self._services.ready(namespace, name)
             )
             return Outside((location.host, location.port), calls) if is_simulated else ALLOWING
         return Outside((location.host, location.port)) if is_open else self._refused(question)
+
+    def _is_reached(self, question: Question) -> bool:
+        """False if the connection is made to an endpoint on a machine that does not answer.
+
+        Each connection goes to one of the ready endpoints at random, as kube-proxy's rules do;
+        that of a machine that has failed stays ready until its node is found dead.
+        """
+        if question.service is None:
+            return True
+        namespace, name, _, _ = question.service
+        answering = [self._serves(node) for node in self._services.machines(namespace, name)]
+        if all(answering):
+            return True
+        return any(answering) and self._draws.choice(answering)
 
     def _refused(self, question: Question) -> str:
         """The failure of a connection to the address."""

@@ -12,7 +12,8 @@ from typing import NamedTuple
 class ConditionRow(NamedTuple):
     """One form of the language.
 
-    part: "how many", "which objects", "what is true of them" or "what happens"
+    part: "how many", "which objects", "what is true of them", "what runs", "what users get",
+        "what happens" or "the cluster"
     example: a whole condition, or an event as YAML
     """
 

@@ -25,15 +25,17 @@ from typing import Self
 import msgspec
 
 from sim.api.auth.keys import SigningKey, read_signing_key
-from sim.app.serving.client_configs import ClientConfig
+from sim.app.serving.configs.clients import ClientConfig
 from sim.app.serving.journal import Journal, Session, read_journal
 from sim.app.study.outcome import program_digest
+from sim.app.timetable import BEGIN
 from sim.errors import InputError
 from sim.files import claim, write_text
 from sim.ident import Names
 from sim.wire.authority import Authority
 
-JOURNAL, KEYS, LOCK = "journal", "keys.json", "lock"
+JOURNAL, KEYS, LOCK, SNAPSHOTS = "journal", "keys.json", "lock", "snapshots"
+PART = ".part"  # ends the names of files that were not completed
 TOKEN_BYTES = 24
 
 
@@ -64,6 +66,49 @@ class Keys:
 def new_keys(names: Names) -> Keys:
     """Keys that nothing else knows."""
     return Keys(Authority(names.component("ca")), None, fresh=True)
+
+
+def keys_in(folder: Path, names: Names) -> Keys:
+    """The keys of the server that a folder is of, or new ones.  Raises InputError."""
+    file = folder / KEYS
+    if not file.exists():
+        return Keys(Authority(names.component("ca")), SigningKey.new(), fresh=True)
+    try:
+        stored = msgspec.json.decode(file.read_bytes(), type=_Kept)
+        signing = read_signing_key(stored.signing.encode())
+        result = Keys(Authority.read(stored.authority.encode()), signing, fresh=False)
+    except (OSError, ValueError, msgspec.MsgspecError):
+        raise InputError("holds no keys of a served cluster", str(file)) from None
+    result.tokens.update(stored.tokens)
+    return result
+
+
+def keep_keys(folder: Path, keys: Keys) -> None:
+    """Write the keys of a server, before its cluster is given them."""
+    assert keys.signing is not None
+    stored = _Kept(keys.authority.signing_pem.decode(), keys.signing.pem.decode(), dict(keys.tokens))
+    write_text(folder / KEYS, msgspec.json.encode(stored).decode(), private=True)
+
+
+def is_used(folder: Path) -> bool:
+    """True while a server has a folder."""
+    try:
+        lock = os.open(folder / LOCK, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return not claim(lock)
+    finally:
+        os.close(lock)
+
+
+def kept_authority(folder: Path) -> bytes | None:
+    """The certificate of the authority of the cluster in a folder, PEM; None without one."""
+    try:
+        stored = msgspec.json.decode((folder / KEYS).read_bytes(), type=_Kept)
+        return Authority.read(stored.authority.encode()).pem
+    except (OSError, ValueError, msgspec.MsgspecError):
+        return None
 
 
 class DataDir:
@@ -100,48 +145,51 @@ class DataDir:
         given: what the command line asks for, besides defaults
         """
         if not self.journal_file.exists():
-            others = sorted(each.name for each in self.folder.iterdir() if each.name != LOCK)
-            if others:
-                what = f"is no data directory: it holds {', '.join(others[:3])}"
-                raise InputError(what, str(self.folder), "name an empty or a new folder")
+            self._check_new()
             return None
-        found = read_journal(self.journal_file)
-        place, session = str(self.folder), found.head.session
-        asked = [
+        result = read_journal(self.journal_file)
+        if not any(one.name == BEGIN for one in result.operations):
+            self.journal_file.unlink()  # its server was killed before it served
+            return None
+        place, session = str(self.folder), result.head.session
+        request = [
             name for name in Session.__struct_fields__ if getattr(given, name) != getattr(Session(), name)
         ]
-        if any(getattr(given, name) != getattr(session, name) for name in asked):
+        if any(getattr(given, name) != getattr(session, name) for name in request):
             raise InputError(
                 "holds another cluster than these arguments describe",
                 place,
                 "leave them out to continue it, or name another folder",
             )
-        if found.head.program != program_digest():
+        if result.head.program != program_digest():
             raise InputError(
                 "was written by another version of this program",
                 place,
                 "continue it with that version, or name another folder",
             )
-        if found.stop is not None:
-            raise InputError(f"its journal could not be written any more: {found.stop.why}", place)
-        return found
+        return result
+
+    def _check_new(self) -> None:
+        """Raises InputError if the folder holds other things than a server that was killed before
+        it served leaves there.
+        """
+        names = sorted(each.name for each in self.folder.iterdir() if each.name not in (LOCK, KEYS))
+        others = [name for name in names if not name.endswith(PART)]
+        if SNAPSHOTS in others:
+            raise InputError("its journal is missing", str(self.folder), f"copy one from {SNAPSHOTS} there")
+        if others:
+            what = f"is no data directory: it holds {', '.join(others[:3])}"
+            raise InputError(what, str(self.folder), "name an empty or a new folder")
 
     def keys(self, names: Names) -> Keys:
         """The keys of the cluster that it holds, or new ones.  Raises InputError."""
-        file = self.folder / KEYS
-        if not file.exists():
-            return Keys(Authority(names.component("ca")), SigningKey.new(), fresh=True)
-        try:
-            kept = msgspec.json.decode(file.read_bytes(), type=_Kept)
-            signing = read_signing_key(kept.signing.encode())
-            found = Keys(Authority.read(kept.authority.encode()), signing, fresh=False)
-        except (OSError, ValueError, msgspec.MsgspecError):
-            raise InputError("holds no keys of a served cluster", str(file)) from None
-        found.tokens.update(kept.tokens)
-        return found
+        fresh, file = not self.journal_file.exists(), self.folder / KEYS
+        if not fresh and not file.exists():
+            raise InputError("its keys are missing", str(file), "copy those of a snapshot there")
+        result = keys_in(self.folder, names)
+        result.fresh = fresh
+        return result
 
     def keep(self, keys: Keys) -> None:
         """Write the keys, before the cluster is given them."""
-        assert keys.signing is not None
-        kept = _Kept(keys.authority.signing_pem.decode(), keys.signing.pem.decode(), dict(keys.tokens))
-        write_text(self.folder / KEYS, msgspec.json.encode(kept).decode(), private=True)
+        keep_keys(self.folder, keys)

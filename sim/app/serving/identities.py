@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -54,20 +52,23 @@ from sim.app.receivers import read_receiver
 from sim.app.serving.remote import Issuer, Remote, Webhook
 from sim.dataclass import dataclass
 from sim.errors import InputError
-from sim.files import read_bounded, read_text
 from sim.ident import Names
-from sim.kernel import Kernel
+from sim.kernel.measure import count, observe
 from sim.options.apiserver.authentication import AuthenticationFlags
+from sim.options.base import options_of
 from sim.options.controllers.manager import ControllerManagerOptions
+from sim.scenario.read.option_file import OptionFile, OptionFiles
 from sim.wire.authority import Authority
 from sim.wire.http.certificates import CertificateReader, load_bundle
 from sim.wire.http.documents import Published
-from sim.wire.outside.calls import Receiver
+from sim.wire.outside.receiver import Receiver
 from sim.wire.tls import client_context
 
 MEDIA_KEYS = "application/jwk-set+json"  # RFC 7517
 PROXY_CA_NAME, PROXY_USER = "front-proxy-ca", "front-proxy-client"  # kubeadm's names
-_Value = TypeVar("_Value")
+TOKEN_FILE = "token-auth-file"
+# pkg/authentication/request/x509/x509.go
+CERTIFICATE_AGE = "apiserver_client_certificate_expiration_seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,87 +90,88 @@ class Files:
     webhook: Receiver | None = None
 
     @classmethod
-    def read(cls, flags: AuthenticationFlags, key: SigningKey | None = None) -> Files:
+    def read(
+        cls, flags: AuthenticationFlags, key: SigningKey | None = None, files: OptionFiles = OptionFiles()
+    ) -> Files:
         """Read all files.  Raises InputError.
 
         key: the key that signs if no option names one; None for a new one
         """
-        path = flags.service_account_signing_key_file
-        if path:
-            key = _read("service-account-signing-key-file", path, read_signing_key)
+        of = files.of
+        if path := flags.service_account_signing_key_file:
+            key = of("service-account-signing-key-file", path).read(read_signing_key)
         signing = key or SigningKey.new()
         verifying = [
             key
             for path in flags.service_account_key_files
-            for key in _read("service-account-key-file", path, read_verifying_keys)
+            for key in of("service-account-key-file", path).read(read_verifying_keys)
         ]
-        file = flags.token_auth_file
+        users, webhook = flags.token_auth_file, flags.token_webhook_config_file
         return cls(
             signing,
             VerifyingKeys(verifying or [signing.public]),
-            read_users(Path(file)) if file else {},
-            _bundle("client-ca-file", flags.client_ca_file),
-            _bundle("requestheader-client-ca-file", flags.requestheader_client_ca_file),
-            _issuer(flags) if flags.oidc_issuer_url else None,
-            read_receiver(Path(flags.token_webhook_config_file)) if flags.token_webhook_config_file else None,
+            read_users(of(TOKEN_FILE, users)) if users else {},
+            _bundle(of("client-ca-file", flags.client_ca_file)),
+            _bundle(of("requestheader-client-ca-file", flags.requestheader_client_ca_file)),
+            _issuer(flags, files) if flags.oidc_issuer_url else None,
+            read_receiver(of("authentication-token-webhook-config-file", webhook)) if webhook else None,
         )
 
 
-def signing_authorities(options: ControllerManagerOptions, names: Names, of_cluster: bytes) -> dict[str, str]:
+def signing_authorities(
+    options: ControllerManagerOptions, names: Names, of_cluster: bytes, files: OptionFiles = OptionFiles()
+) -> dict[str, str]:
     """The authorities of the signers of certificates, by the name of the signer ("" for all
     others): certificate and key, PEM.  Raises InputError.
 
     of_cluster: the authority of signers that no option names
     """
-    pairs = {"": (options.cluster_signing_cert_file, options.cluster_signing_key_file)}
-    files = options.signing_files()
-    pairs |= {name: files[signer.value] for signer, name in signer_names(names).items()}
-    found = {"": of_cluster.decode()}
-    for name, (certificate, key) in pairs.items():
+    entry = {"": ("", (options.cluster_signing_cert_file, options.cluster_signing_key_file))}
+    pairs = options.signing_files()
+    entry |= {name: (one.value, pairs[one.value]) for one, name in signer_names(names).items()}
+    spelled = options_of(ControllerManagerOptions)
+    result = {"": of_cluster.decode()}
+    for name, (signer, (certificate, key)) in entry.items():
         if certificate:
-            secret = read_bounded(Path(key))
+            part = signer.replace("csrsigning-", "").replace("-", "_")
+            both = (f"cluster_signing_{part}{'_' if part else ''}{what}_file" for what in ("cert", "key"))
+            of_cert, of_key = (spelled[field].spelled(names) for field in both)
+            secret = files.of(of_key, key).data()
 
             def checked(data: bytes, secret: bytes = secret) -> str:
                 pem = data.rstrip() + b"\n" + secret
                 read_authority(pem)
                 return pem.decode()
 
-            found[name] = _read("cluster-signing cert-file", certificate, checked)
-    return found
+            result[name] = files.of(of_cert, certificate).read(checked)
+    return result
 
 
-def key_of_controllers(path: str) -> str:
+def key_of_controllers(path: str, files: OptionFiles) -> str:
     """The key of the file of service-account-private-key-file, PEM.  Raises InputError."""
-    return _read("service-account-private-key-file", path, lambda data: read_signing_key(data).pem).decode()
+    file = files.of("service-account-private-key-file", path)
+    return file.read(lambda data: read_signing_key(data).pem).decode()
 
 
-def read_users(path: Path) -> dict[str, UserInfo]:
+def read_users(file: OptionFile) -> dict[str, UserInfo]:
     """Read the users of a token file.  Raises InputError."""
-    return parse_users(read_text(path), str(path))
+    return file.text(lambda text: parse_users(text, file.path))
 
 
-def _issuer(flags: AuthenticationFlags) -> Issuer:
-    file = flags.oidc_keys_file
-    keys = _read("oidc-keys-file", file, read_key_set) if file else ()
-    ca = _bundle("oidc-ca-file", flags.oidc_ca_file)
+def _issuer(flags: AuthenticationFlags, files: OptionFiles) -> Issuer:
+    path = flags.oidc_keys_file
+    keys = files.of("oidc-keys-file", path).read(read_key_set) if path else ()
+    ca = _bundle(files.of("oidc-ca-file", flags.oidc_ca_file))
     context = client_context(ca) if ca else None
-    return Issuer(flags.oidc_issuer_url, IssuerKeys(keys, fixed=bool(file)), context)
+    return Issuer(flags.oidc_issuer_url, IssuerKeys(keys, fixed=bool(path)), context)
 
 
-def _bundle(option: str, path: str) -> bytes:
+def _bundle(file: OptionFile) -> bytes:
     def checked(data: bytes) -> bytes:
         load_bundle(data)
         return data
 
-    return _read(option, path, checked) if path else b""
-
-
-def _read(option: str, path: str, convert: Callable[[bytes], _Value]) -> _Value:
-    data = read_bounded(Path(path))
-    try:
-        return convert(data)
-    except ValueError as error:
-        raise InputError(f"option {option}: {error}", path) from None
+    return file.read(checked) if file.path else b""
 
 
 def make_authenticator(
@@ -198,13 +200,13 @@ def make_authenticator(
         requests.append(FrontProxy(headers, outside_us).authenticate)
     kernel = cluster.kernel
     certificates = ClientCertificates(outside_us)
-    certificates.counted = partial(_observe_certificate, kernel)
+    certificates.counted = partial(observe, kernel, CERTIFICATE_AGE)
     requests.append(certificates.authenticate)
     static = StaticTokens({**files.users, **users})
     tokens: list[AuthenticateToken] = [AudienceAgnostic(rules.audiences, static.authenticate).authenticate]
     for legacy in (True, False):
         of_accounts = AccountTokens(names, rules, files.verifying, find, wall_us, legacy=legacy)
-        of_accounts.counted = partial(_count_token, kernel)
+        of_accounts.counted = lambda kind: count(kernel, f"serviceaccount_{kind}_tokens_total")
         tokens.append(of_accounts.authenticate)
     if flags.bootstrap_token_auth:
         bootstrap = BootstrapTokens(names, find, wall_us)
@@ -218,19 +220,8 @@ def make_authenticator(
         tokens.append(answers.authenticate)
         version = names.api_version("authentication", flags.token_webhook_version)
         webhook = Webhook(files.webhook, answers, version)
-    made = Authenticator(names, requests, tokens, rules.audiences, anonymous=flags.anonymous_auth)
-    return made, Remote(files.issuer, webhook, outside_us)
-
-
-def _observe_certificate(kernel: Kernel, left_s: float) -> None:
-    """Count a request with a client certificate (pkg/authentication/request/x509/x509.go)."""
-    if kernel.meters is not None:
-        kernel.meters.observe("apiserver_client_certificate_expiration_seconds", (), left_s)
-
-
-def _count_token(kernel: Kernel, kind: str) -> None:
-    if kernel.meters is not None:
-        kernel.meters.count(f"serviceaccount_{kind}_tokens_total", ())
+    new = Authenticator(names, requests, tokens, rules.audiences, anonymous=flags.anonymous_auth)
+    return new, Remote(files.issuer, webhook, outside_us)
 
 
 def claim_rules(flags: AuthenticationFlags) -> ClaimRules:
@@ -275,7 +266,9 @@ def _proxy_data(authority: bytes, values: Sequence[Sequence[str]]) -> dict[str, 
     return {PROXY_CA: authority.decode(), **dict(zip(LISTS, texts, strict=True))}
 
 
-def aggregator_pair(flags: AuthenticationFlags, *, made: bool) -> tuple[bytes, bytes]:
+def aggregator_pair(
+    flags: AuthenticationFlags, files: OptionFiles = OptionFiles(), *, made: bool
+) -> tuple[bytes, bytes]:
     """The certificate and key, PEM, by which aggregated servers know this one, and their authority.
 
     The pair is b"" if no option names it and none is to be made: aggregated servers then see no
@@ -283,12 +276,13 @@ def aggregator_pair(flags: AuthenticationFlags, *, made: bool) -> tuple[bytes, b
 
     made: make an authority and a certificate, as kubeadm does for a cluster
     """
-    paths = flags.proxy_client_cert_file, flags.proxy_client_key_file
+    certificate = files.of("proxy-client-cert-file", flags.proxy_client_cert_file)
+    key = files.of("proxy-client-key-file", flags.proxy_client_key_file)
     if made and (flags.proxy_client_cert_file or flags.requestheader_client_ca_file):
-        given = "proxy-client-cert-file or requestheader-client-ca-file"
-        raise InputError("a front proxy is made, and an option names one", given, "give one of both")
-    if all(paths):
-        return b"\n".join(read_bounded(Path(path)) for path in paths), b""
+        entry = "proxy-client-cert-file or requestheader-client-ca-file"
+        raise InputError("a front proxy is made, and an option names one", entry, "give one of both")
+    if certificate.path and key.path:
+        return certificate.data() + b"\n" + key.data(), b""
     if not made:
         return b"", b""
     authority = Authority(PROXY_CA_NAME)

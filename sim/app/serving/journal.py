@@ -39,12 +39,13 @@ import msgspec
 from sim.app.plain_plan import PLAIN_CAPACITY, PLAIN_GROUP, plain_nodes
 from sim.app.possible import expectations_of
 from sim.app.process.printed import visible
-from sim.app.study.outcome import plan_digest, program_digest
+from sim.app.study.outcome import program_digest
 from sim.errors import InputError
 from sim.files import new_private, write_all
 from sim.kernel import MARK, Blocks, Checksums, DamageError, NotKeptError, Operation, Trace, block
 from sim.patterns import pattern
 from sim.scenario.compile import NODES_MAX, load, plan_of_settings
+from sim.scenario.plan.digest import plan_digest
 from sim.scenario.plan.plan import AdoptionPlan, ClusterPlan, Plan
 from sim.scenario.plan.served import as_served
 from sim.scenario.read.settings import settled, unwritten
@@ -78,16 +79,16 @@ class Session(msgspec.Struct, frozen=True):
 
     def document(self, plan: Plan) -> dict[str, Any]:
         """What is served as the document of a scenario, with the settings.  plan: of the session"""
-        given = read_documents(Path(self.scenario))[0] if self.scenario else unwritten(NO_SCENARIO)
-        made: dict[str, Any] = settled(given, [*self._grouped(), *self.settings]).value
-        cluster = made["spec"].setdefault("cluster", {})
+        entry = read_documents(Path(self.scenario))[0] if self.scenario else unwritten(NO_SCENARIO)
+        new: dict[str, Any] = settled(entry, [*self._grouped(), *self.settings]).value
+        cluster = new["spec"].setdefault("cluster", {})
         if self.nodes and not self._grouped():
             names = [node.name for node in plan.cluster.nodes[-self.nodes :]]
             added = {"count": self.nodes, "names": names, "capacity": PLAIN_CAPACITY}
             cluster["nodes"] = [*cluster.get("nodes", ()), added]
         if self.adopted is not None:
             cluster["adoptNodes"] = {**(cluster.get("adoptNodes") or {}), "selector": self.adopted}
-        return made
+        return new
 
     def _grouped(self) -> list[str]:
         """The nodes of --nodes as a setting, if settings are about them and no scenario has any."""
@@ -226,16 +227,18 @@ class JournalFile:
     @classmethod
     def resumed(cls, path: Path, journal: Journal) -> JournalFile:
         """The file of a journal that is written on, after its last operation.  Raises OSError."""
-        found = cls.__new__(cls)
-        found._head, found._path = journal.head, path
+        result = cls.__new__(cls)
+        result._head, result._path = msgspec.structs.replace(journal.head, stop=_padded(Stop())), path
         # Checksums are of the trace from its beginning, which only the first server wrote.
-        found._broken, found._lacks_checksums = False, True
-        found._checksums = found._trace = None
-        found._file = os.open(path, os.O_RDWR)
-        os.ftruncate(found._file, journal.size)
-        os.lseek(found._file, journal.size, os.SEEK_SET)
-        found._size = journal.size
-        return found
+        result._broken, result._lacks_checksums = False, True
+        result._checksums = result._trace = None
+        result._file = os.open(path, os.O_RDWR)
+        if journal.stop is not None:  # there is room again
+            os.pwrite(result._file, _block(result._head), 0)
+        os.ftruncate(result._file, journal.size)
+        os.lseek(result._file, journal.size, os.SEEK_SET)
+        result._size = journal.size
+        return result
 
     def follow(self, trace: Trace) -> None:
         """Keep checksums of the rows of the trace of the session."""

@@ -19,21 +19,19 @@ Differs  all processes of the cluster are on this one page, as they are one proc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from resource import RLIMIT_AS, getrlimit
 
-from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTOR, Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily
 
 from sim.app.cluster import Cluster
-from sim.app.measured.components import PAGES, RESOURCES, component_families, merged
+from sim.app.measured.components import PAGES, RESOURCES, component_families
+from sim.app.measured.shown import build_info, memory_limit, merged, runtime
 from sim.kernel.meters import Meters
 from sim.wire.http.gateway import Gateway
 from sim.wire.http.measures.begin import FROM_THE_START
 from sim.wire.http.measures.counts import Counts
 from sim.wire.http.measures.families import BOUNDS
 from sim.wire.http.measures.text import text_format
-
-_RUNTIME = (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR)
 
 
 def metrics_text(
@@ -55,10 +53,9 @@ def metrics_text(
     chosen = process if process in PAGES else ""
     if chosen == RESOURCES:
         return text_format(component_families(cluster, counts.meters, chosen))
-    found = component_families(cluster, counts.meters, chosen, shown)
-    own = (*_run_families(cluster), build_info(cluster, about), memory_limit())
-    runtime = [metric for collector in _RUNTIME for metric in collector.collect()]
-    return text_format(merged((*found, *own, *runtime)))
+    result = component_families(cluster, counts.meters, chosen, shown)
+    own = (*_run_families(cluster), build_info(cluster.names.product, about), memory_limit())
+    return text_format(merged((*result, *own, *runtime())))
 
 
 def _run_families(cluster: Cluster) -> tuple[Metric, ...]:
@@ -69,33 +66,3 @@ def _run_families(cluster: Cluster) -> tuple[Metric, ...]:
         CounterMetricFamily("orrery_virtual_time_seconds", text, kernel.now_us / 1e6),
         CounterMetricFamily("orrery_work_units", "Units of work that the simulation has done.", kernel.steps),
     )
-
-
-def memory_limit() -> Metric:
-    """The limit of the address space of this program."""
-    text = "Maximum amount of virtual memory available in bytes."
-    limit = getrlimit(RLIMIT_AS)[0]
-    return GaugeMetricFamily("process_virtual_memory_max_bytes", text, limit % (1 << 64))
-
-
-def build_info(cluster: Cluster, about: Mapping[str, str]) -> Metric:
-    """The version of this program."""
-    labels = {
-        "build_date": about.get("buildDate", ""),
-        "compiler": about.get("compiler", ""),
-        "git_commit": about.get("gitCommit", ""),
-        "git_tree_state": about.get("gitTreeState", ""),
-        "git_version": about.get("gitVersion", ""),
-        "go_version": about.get("goVersion", ""),
-        "major": about.get("major", ""),
-        "minor": about.get("minor", ""),
-        "platform": about.get("platform", ""),
-    }
-    text = (
-        "[ALPHA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree "
-        "state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is "
-        "running."
-    )
-    found = GaugeMetricFamily(f"{cluster.names.product}_build_info", text, labels=tuple(labels))
-    found.add_metric(tuple(labels.values()), 1)
-    return found

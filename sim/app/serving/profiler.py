@@ -47,10 +47,10 @@ def _measured(thread: int, seconds: float) -> bytes:
 
 def _stack(thread: int) -> Stack:
     """The present stack of a thread, the innermost frame first."""
-    found: list[Frame] = []
+    result: list[Frame] = []
     frame = sys._current_frames().get(thread)
-    while frame is not None and len(found) < DEPTH_MAX:
+    while frame is not None and len(result) < DEPTH_MAX:
         code = frame.f_code
-        found.append(Frame(code.co_qualname, code.co_filename, frame.f_lineno))
+        result.append(Frame(code.co_qualname, code.co_filename, frame.f_lineno or 0))
         frame = frame.f_back
-    return tuple(found)
+    return tuple(result)

@@ -30,7 +30,8 @@ from sim.api.auth.authenticators.token_webhook import WebhookTokens, review_of
 from sim.api.auth.keys import VerifyingKey, read_key_set
 from sim.dataclass import dataclass
 from sim.kernel import OutsideRequest
-from sim.wire.outside.calls import Exchanger, Receiver
+from sim.wire.outside.calls import Exchanger
+from sim.wire.outside.receiver import Receiver
 from sim.wire.patience import within
 from sim.wire.tls import client_context
 
@@ -105,16 +106,16 @@ class Remote:
         keys = issuer.keys
         if self._outside_us() < keys.fetched_us + FETCH_AGAIN_US:
             return  # another request has fetched them
-        found: list[VerifyingKey] | None = None
+        result: list[VerifyingKey] | None = None
         failure = f"no answer within {self._timeout_s:g} s"
         with within(self._timeout_s):
             try:
-                found, failure = await self._key_set(issuer), ""
+                result, failure = await self._key_set(issuer), ""
             except RemoteError as error:
                 failure = str(error)
         if failure:
             LOG.warning("the keys of the issuer of ID tokens are not known: %s", failure)
-        keys.take(found, self._outside_us())
+        keys.take(result, self._outside_us())
 
     async def _key_set(self, issuer: Issuer) -> list[VerifyingKey]:
         """The keys that the discovery document of an issuer names.  Raises RemoteError."""

@@ -31,18 +31,18 @@ import trio
 from sim.api.types import UserInfo
 from sim.app.agents.requests import AgentDoors
 from sim.app.audit.outputs import refuse_existing
-from sim.app.audit.webhook import Webhook
 from sim.app.cluster import Cluster
 from sim.app.control.session import Control
-from sim.app.parts.services import ADDRESSES
+from sim.app.options import files_of
 from sim.app.possible import expectations_of
 from sim.app.process.garbage import collect_when_idle, young_collections
 from sim.app.process.interrupts import ending_signals
 from sim.app.process.small_parts import in_small_parts
-from sim.app.serving.client_configs import ClientConfig, write_client_config
+from sim.app.serving.configs.clients import ClientConfig, write_client_config
 from sim.app.serving.data_dir import DataDir, Keys, new_keys
-from sim.app.serving.front import Own, make_entrance, make_front, outside_us
+from sim.app.serving.front import Own, begin_outside, make_entrance, make_front, outside_us, read_files
 from sim.app.serving.identities import (
+    TOKEN_FILE,
     Files,
     key_of_controllers,
     read_users,
@@ -51,36 +51,35 @@ from sim.app.serving.identities import (
 from sim.app.serving.job_notes import tell_of_endless_jobs
 from sim.app.serving.journal import End, Journal, JournalFile, Session
 from sim.app.serving.registration import wait_for_nodes
+from sim.app.serving.repeating import repeat
+from sim.app.serving.request_log import OUTPUT, RequestLog
+from sim.app.serving.snapshots import keeper
+from sim.app.serving.version import version
 from sim.app.steering.assembly import make_steering
+from sim.app.steering.routes import Api, Keep
 from sim.app.timetable import BEGIN, await_beginning, header_of
 from sim.errors import InputError
 from sim.ident import NAMES
-from sim.kernel import NEVER_US, POSITION, Comparison, Kernel, Operation, Trace, unheard
-from sim.options.apiserver.audit import BATCH
+from sim.kernel import NEVER_US, POSITION, Kernel, NoJournal, Trace, unheard
 from sim.scenario.plan.plan import Plan
-from sim.units import Virtual, format_duration
+from sim.scenario.read.option_file import OptionFile
 from sim.wire.authority import Authority
 from sim.wire.descriptors import connections_below, descriptor_limit, raise_descriptor_limit
 from sim.wire.http.app import Application
 from sim.wire.http.fronts.server import serve_at
-from sim.wire.outside.calls import OutsideSender
 from sim.wire.tls import server_context
 
 NOTED_S = 1.0  # real seconds
-SHOWN_S = 2.0  # real seconds between two lines about a repetition
 # Names in a server certificate in addition to the host of the command line.
 LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
-class _Forgotten:
+class _Forgotten(NoJournal):
     """Replaces the journal of a server that writes none, so that a long-lived server does not grow
     by it.
     """
 
     def follow(self, _: Trace) -> None:
-        return None
-
-    def append(self, _: Operation) -> None:
         return None
 
     def end(self, _: End) -> None:
@@ -108,7 +107,9 @@ def serve(arguments: argparse.Namespace) -> int:
         earlier.plan()  # raises InputError if the scenario has changed
     plan = session.plan()
     keys = None if data is None else data.keys(NAMES[plan.cluster.naming])
-    tokens = read_users(arguments.token_auth_file) if arguments.token_auth_file else {}
+    users = OptionFile(TOKEN_FILE, str(arguments.token_auth_file or ""))
+    tokens = read_users(users) if users.path else {}
+    version()  # reads the sources, which a server without free descriptors could not
     raise_descriptor_limit()
     _check_connections(arguments.max_connections)
     # The busy loop would starve worker threads otherwise: this is below the kernel's time slice.
@@ -149,6 +150,10 @@ class _Start(NamedTuple):
             agent_logs=arguments.agent_logs,
         )
 
+    def keep(self, kernel: Kernel) -> Keep | None:
+        """What makes snapshots of the running server."""
+        return None if self.data is None else keeper(self.data.folder, kernel.gate)
+
     def journal(self, arguments: argparse.Namespace, cluster: Cluster) -> JournalFile | _Forgotten:
         """The journal of the cluster, which is about to begin or to continue."""
         kernel, file = cluster.kernel, arguments.journal
@@ -168,6 +173,14 @@ class _Start(NamedTuple):
         return journal
 
 
+def _request_log(arguments: argparse.Namespace, kernel: Kernel) -> RequestLog | None:
+    """The log of requests that is asked for."""
+    if arguments.log is None:
+        return None
+    place, form = str(arguments.log), arguments.log_format
+    return RequestLog(place, form, kernel.epoch_us, outside_us, force=arguments.force)
+
+
 def _check_connections(most: int | None) -> None:
     """Raises InputError if the limit of connections is beyond the limit of file descriptors."""
     limit = descriptor_limit()
@@ -183,15 +196,16 @@ async def _main(arguments: argparse.Namespace, start: _Start) -> None:
     cluster, plan = start.cluster(arguments), start.plan
     kernel = cluster.kernel
     refuse_existing(cluster.audit_settings, force=arguments.force)
-    journal = start.journal(arguments, cluster)
+    journal, requests = start.journal(arguments, cluster), _request_log(arguments, kernel)
     with trio.open_signal_receiver(signal.SIGINT, *ending_signals()) as signals:
         async with cluster:
             entrance = make_entrance(cluster)
             control = Control(cluster, plan, expectations_of(plan, alone=False))
-            steering = make_steering(control, start.session.document)
+            cluster.clients.turns.wait_for(arguments.wait_for_clocks)
+            steering = make_steering(control, start.session.document, start.keep(kernel))
             await_beginning(cluster, plan)
             if start.earlier is not None:
-                await _repeat(kernel, start.earlier)
+                await repeat(kernel, start.earlier)
             kernel.gate.journal = journal
             # Keys come when the instant 0 is over, as in a run.
             await cluster.run_until(kernel.now_us)
@@ -209,11 +223,11 @@ async def _main(arguments: argparse.Namespace, start: _Start) -> None:
                     entrance.gateway.leave()
                 if arguments.pace:
                     kernel.set_goal(NEVER_US)
-                if arguments.pace and arguments.client_config and not arguments.wait_for_client:
+                if arguments.pace and arguments.client_config and not _waits(arguments):
                     goes_on = await wait_for_nodes(cluster, signals)
 
             if start.data is not None:
-                entrance.gateway.before_news = kernel.gate.note_position
+                entrance.gateway.before_news = lambda _: kernel.gate.note_position()
                 control.before_news = lambda: kernel.gate.post(POSITION, None, unheard)
             async with (
                 _discarded_unless_served(journal if start.earlier is None else _Forgotten()) as begun,
@@ -230,33 +244,52 @@ async def _main(arguments: argparse.Namespace, start: _Start) -> None:
                     reaction=arguments.reaction,
                     ready=ready,
                     agents=agents,
-                    own=Own(steering, entrance, start.keys or new_keys(cluster.names)),
+                    own=Own(steering, entrance, start.keys or new_keys(cluster.names), requests),
                 ) as url,
             ):
                 begun.set()
                 print(f"orrery: serving {url}", flush=True)
-                for name, urls in (agents or {}).items():
-                    shown = ", ".join(f"{port} {each}" for port, each in urls.items())
-                    print(f"orrery: agent of {name}: {shown}", flush=True)
+                _tell_agents(agents or {})
                 link = f"{url}/#code={steering.page.code()}"
                 print(f"orrery: live page, for one login: {link}", flush=True)
                 _tell_next(arguments)
-                known = start.tokens or cluster.options.authentication.admits_users
-                _tell_hints(known=bool(arguments.client_config or known), audited=bool(cluster.audit))
+                entry = start.tokens or cluster.options.authentication.admits_users
+                _tell_hints(known=bool(arguments.client_config or entry), audited=bool(cluster.audit))
                 if goes_on:
-                    await _served_on(cluster, start, signals)
+                    await _served_on(steering.calls, start, signals, shown=str(arguments.log) != OUTPUT)
             end_us = kernel.outside_now_us()
             kernel.set_rate(inf)
             await kernel.run_until(end_us)
             journal.end(End(kernel.now_us, kernel.steps, kernel.trace.sha256()))
+            _tell_verdicts(control)
 
 
-async def _served_on(cluster: Cluster, start: _Start, signals: AsyncIterator[int]) -> None:
-    """Serve until a signal comes."""
+def _waits(arguments: argparse.Namespace) -> bool:
+    """True if time rests until programs outside have begun."""
+    return bool(arguments.wait_for_client or arguments.wait_for_clocks)
+
+
+async def _served_on(api: Api, start: _Start, signals: AsyncIterator[int], *, shown: bool) -> None:
+    """Serve until a signal or the key `q` comes; show the cluster if the output is a terminal.
+
+    shown: False if requests are listed there
+    """
+    cluster = api.control.cluster
     async with trio.open_nursery() as nursery:
         nursery.start_soon(collect_when_idle, lambda: cluster.clients.works)
         if start.data is not None:
             nursery.start_soon(_note_positions, cluster.kernel)
+
+        async def show() -> None:
+            from sim.app.screen.console import PlainConsole, has_room
+            from sim.app.screen.follow import follow
+
+            if has_room(console := PlainConsole()):
+                await follow(api.control, console, lambda: api.changes.counts)
+                nursery.cancel_scope.cancel()
+
+        if sys.stdout.isatty() and shown:
+            nursery.start_soon(show)
         await anext(signals)
         nursery.cancel_scope.cancel()
 
@@ -268,27 +301,18 @@ async def _note_positions(kernel: Kernel) -> None:
         kernel.gate.note_position()
 
 
-async def _repeat(kernel: Kernel, earlier: Journal) -> None:
-    """Repeat what an earlier server did, as fast as possible.  Raises InputError if it differs."""
-    comparison = Comparison(earlier.checksums)
-    comparison.follow(kernel.trace)
-    end_us = max((one.at_us for one in earlier.operations), default=Virtual(0))
-    next_s = trio.current_time() + SHOWN_S
-    async with trio.open_nursery() as nursery:
+def _tell_agents(agents: Mapping[str, Mapping[str, str]]) -> None:
+    for name, urls in agents.items():
+        shown = ", ".join(f"{port} {each}" for port, each in urls.items())
+        print(f"orrery: agent of {name}: {shown}", flush=True)
 
-        async def tell() -> None:
-            await trio.sleep_until(next_s)
-            while True:
-                at, end = format_duration(kernel.now_us), format_duration(end_us)
-                print(f"orrery: repeating the time so far: {at} of {end}", file=sys.stderr)
-                await trio.sleep(SHOWN_S)
 
-        nursery.start_soon(tell)
-        await kernel.run_until(end_us)
-        nursery.cancel_scope.cancel()
-    comparison.finish()
-    if comparison.differs_at or kernel.gate.replay:
-        raise InputError("does not repeat as it was served: it cannot be continued", "--data-dir")
+def _tell_verdicts(control: Control) -> None:
+    """Print what expectations have come to, in a terminal."""
+    if sys.stdout.isatty() and control.has_expectations:
+        from sim.app.inspect.run_terminal import print_verdicts
+
+        print_verdicts(control.verdicts(control.cluster.kernel.now_us))
 
 
 def _tell_next(arguments: argparse.Namespace) -> None:
@@ -371,30 +395,30 @@ async def served(
     cluster.kernel.set_rate(pace)
     names = cluster.names
     keys = new_keys(names) if own is None else own.keys
-    configs = (ClientConfig(config),) if isinstance(config, Path) else tuple(config or ())
-    with_token = {keys.token(each): each for each in configs}
-    of_page = {} if own is None else {own.steering.page.token: cluster.admin_user}
-    everyone = {**tokens, **of_page, **{token: each.user(names) for token, each in with_token.items()}}
-    files, authority = Files.read(cluster.options.authentication, keys.signing), keys.authority
+    with_token = {keys.token(each): each for each in _configs(config)}
+    page = None if own is None or own.steering is None else own.steering.page
+    users = {} if page is None else {page.token: cluster.admin_user}
+    users |= {token: each.user(names) for token, each in with_token.items()}
+    files, authority = read_files(cluster, keys), keys.authority
     _post_keys(cluster, keys)
     context = _tls_context(authority, (where[0], *LOCAL, names.apiserver_service), files)
     listeners = await _listening(*where)
     address = f"{reached_at(where[0])}:{listeners[0].socket.getsockname()[1]}"
     try:
-        trusted = (authority.pem,)
-        front = make_front(cluster, everyone, address, files, trusted, front_proxy=front_proxy, own=own)
+        trusted, entry = (authority.pem,), {**tokens, **users}
+        front = make_front(cluster, entry, address, files, trusted, front_proxy=front_proxy, own=own)
         async with trio.open_nursery() as nursery:
-            await _begin_outside(cluster, nursery, service_addresses)
-            _begin_waits(cluster, nursery, float(reaction), int(wait_for_client))
-            app, streams_max = Application(front), cluster.options.api_server.http2_streams_max
-            await nursery.start(serve_at, app, listeners, context, connections_max, streams_max)
+            if own is None or own.enters:
+                await begin_outside(cluster, nursery, service_addresses)
+            _begin_waits(cluster, nursery, float(reaction), int(wait_for_client), own)
+            most = connections_max, cluster.options.api_server.http2_streams_max
+            await nursery.start(serve_at, Application(front.answer), listeners, context, *most)
             await _expose(cluster, AgentDoors(front.gateway, cluster.nodes), authority, nursery, agents)
-            url = f"https://{address}"
             with cluster.kernel.aside.on_threads(), in_small_parts(cluster.kernel, cluster.storage.store):
                 await ready()
                 for token, each in with_token.items():
-                    write_client_config(each.path, each.user(names), url, authority, token)
-                yield url
+                    write_client_config(each.path, users[token], f"https://{address}", authority, token)
+                yield f"https://{address}"
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         if len(group.exceptions) > 1:
@@ -404,6 +428,11 @@ async def served(
         for listener in listeners:
             listener.socket.close()
         cluster.kernel.outside.end()
+
+
+def _configs(config: Path | Sequence[ClientConfig] | None) -> Sequence[ClientConfig]:
+    """The client configurations to write."""
+    return (ClientConfig(config),) if isinstance(config, Path) else config or ()
 
 
 def _tls_context(authority: Authority, hosts: Sequence[str], files: Files) -> SSLContext:
@@ -418,13 +447,14 @@ def _post_keys(cluster: Cluster, keys: Keys) -> None:
         return
     authority = keys.authority
     manager, gate = cluster.options.controller_manager, cluster.kernel.gate
+    files = files_of(cluster.plan.controller_manager)
     if not manager.root_ca_file:
         gate.post("root-ca", authority.pem.decode(), lambda _: None)
     if manager.service_account_private_key_file:
-        key = key_of_controllers(manager.service_account_private_key_file)
+        key = key_of_controllers(manager.service_account_private_key_file, files)
         gate.post("key-of-controllers", key, lambda _: None)
     # The journal holds these keys too, so that a replay signs the same certificates.
-    signing = signing_authorities(manager, cluster.names, authority.signing_pem)
+    signing = signing_authorities(manager, cluster.names, authority.signing_pem, files)
     gate.post("signing-authorities", signing, lambda _: None)
 
 
@@ -443,25 +473,16 @@ async def _expose(
     await expose_agents(cluster, doors, authority, nursery, urls)
 
 
-def _begin_waits(cluster: Cluster, nursery: trio.Nursery, reaction_s: float, watches: int) -> None:
-    """Let virtual time wait for clients."""
+def _begin_waits(
+    cluster: Cluster, nursery: trio.Nursery, reaction_s: float, watches: int, own: Own | None
+) -> None:
+    """Let virtual time wait for clients, and the log of requests be written."""
+    if own is not None and own.requests is not None:
+        nursery.start_soon(own.requests.run)
     cluster.clients.reaction_s = reaction_s
     nursery.start_soon(cluster.clients.keep_reacting)
     if watches:
         nursery.start_soon(cluster.clients.hold, watches)
-
-
-async def _begin_outside(
-    cluster: Cluster, nursery: trio.Nursery, service_addresses: Mapping[str, tuple[str, int]]
-) -> None:
-    """Send the cluster's calls of servers outside, and the events of its audit."""
-    if (webhook := make_webhook(cluster)) is not None:
-        nursery.start_soon(webhook.run)
-    kernel = cluster.kernel
-    sender = OutsideSender(kernel.gate, cluster.receivers, lambda: kernel.pace.is_still(kernel.now_us))
-    await nursery.start(sender.run)
-    settings = {ADDRESSES: {name: list(each) for name, each in service_addresses.items()}}
-    cluster.kernel.outside.begin(sender, settings)
 
 
 async def _listening(host: str, port: int) -> Sequence[trio.SocketListener]:
@@ -476,18 +497,3 @@ def reached_at(host: str) -> str:
     """The host in the URL of a server that listens on `host`; "all addresses" become the local one."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"[{host}]" if ":" in host else host
-
-
-def make_webhook(cluster: Cluster) -> Webhook | None:
-    """The audit webhook of a cluster that is served; None if the options name none.
-
-    Raises InputError.
-    """
-    settings = cluster.audit_settings
-    if settings is None or not settings.webhook.config or cluster.audit is None:
-        return None
-    webhook = Webhook(settings.webhook, cluster.names)
-    cluster.audit.forward_to = webhook.put
-    if settings.webhook.batching.mode != BATCH:
-        cluster.audit.first = webhook.send_first
-    return webhook

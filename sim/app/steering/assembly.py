@@ -17,48 +17,47 @@ from sim.app.control.changes import Changes
 from sim.app.control.saved import scenario_of, scenario_text
 from sim.app.control.session import Control
 from sim.app.inspect.traces import as_json
-from sim.app.inspect.why import story_so_far
-from sim.app.steering.routes import Api, Steering
+from sim.app.inspect.why import FoundStory, story_so_far
+from sim.app.steering.routes import Api, Keep, Steering
 from sim.errors import InputError
+from sim.kernel import SoFar
 from sim.scenario.plan.plan import Plan
 
 
-def make_steering(control: Control, document: Callable[[Plan], Mapping[str, Any]]) -> Steering:
+def make_steering(
+    control: Control, document: Callable[[Plan], Mapping[str, Any]], keep: Keep | None = None
+) -> Steering:
     """The stage.  The trace of the cluster has a file.
 
     document: what is served, as the document of a scenario
+    keep: makes a snapshot of the state with a name; None for a server that keeps no state
     """
     cluster, plan, trace = control.cluster, control.plan, control.cluster.kernel.trace
     finders = trio.CapacityLimiter(1)
 
-    def copy_to(file: Path) -> None:
+    def so_far() -> SoFar:
         try:
-            trace.copy(file)
+            return trace.so_far()
         except ValueError:
             raise InputError(
                 "the trace could not be written any more, so that causes are not known"
             ) from None
 
-    def copied() -> bytes:
+    def found_in(records: SoFar, target: str, namespace: str, what: str) -> FoundStory:
         with NamedTemporaryFile(prefix="orrery-", suffix=".trace") as file:
-            copy_to(Path(file.name))
-            return Path(file.name).read_bytes()
+            records.copy(Path(file.name))
+            return story_so_far(Path(file.name), target, namespace, what)
 
     async def story(target: str, namespace: str, what: str) -> dict[str, Any]:
-        with NamedTemporaryFile(prefix="orrery-", suffix=".trace") as file:
-            copy = Path(file.name)
-            copy_to(copy)
-            found = await trio.to_thread.run_sync(
-                story_so_far, copy, target, namespace, what, limiter=finders
-            )
-        return {"title": found.title, "chain": [as_json(line) for line in found.lines]}
+        result = await trio.to_thread.run_sync(found_in, so_far(), target, namespace, what, limiter=finders)
+        return {"title": result.title, "chain": [as_json(line) for line in result.lines]}
 
     def scenario(name: str) -> str:
         kernel = cluster.kernel
-        made = scenario_of(document(plan), plan, kernel.epoch_us, kernel.now_us, control.done, control.judged)
+        new = scenario_of(document(plan), plan, kernel.epoch_us, kernel.now_us, control.done, control.judged)
         if name:
-            made["metadata"] = {**(made.get("metadata") or {}), "name": name}
+            new["metadata"] = {**(new.get("metadata") or {}), "name": name}
         title = f"Saved from a served cluster after {control.state()['virtual']} of virtual time."
-        return scenario_text(made, title, control.others)
+        return scenario_text(new, title, control.others)
 
-    return Steering(Api(control, Changes(control), story, copied, scenario))
+    return Steering(Api(control, Changes(control), story, so_far, scenario, keep))

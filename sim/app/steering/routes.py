@@ -13,7 +13,7 @@ How it fails visibly: a fuzz of the routes meets an error 500, or a viewer steer
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
@@ -22,20 +22,26 @@ import msgspec
 
 from sim.api import status
 from sim.api.types import Obj
-from sim.app.control.changes import ROWS, Changes
+from sim.app.control.changes import Changes
+from sim.app.control.rows import ROWS
 from sim.app.control.session import Control, duration_of
 from sim.app.page import Page
 from sim.app.steering import PREFIX
-from sim.errors import InputError
+from sim.errors import ConflictError, InputError, suggestion
+from sim.kernel import NEVER_US, SoFar
 from sim.scenario.actions import KINDS
 from sim.units import Virtual
 from sim.version import __version__
 from sim.wire.exchange import Response
 from sim.wire.http.chain.request import HttpRequest, Outcome
 from sim.wire.http.upgraded import STREAMED
+from sim.wire.turns import Turns
 
 JSON, YAML, STREAM = "application/json", "application/yaml", "text/event-stream"
+MESSAGE_MAX = 4000  # letters of a refusal: it may repeat what was sent
+PRINTABLE = r"^[^\x00-\x1f\x7f]*(?![\x00-\x1f\x7f])$"  # without control characters, also at the end
 READING = ("GET", "HEAD", "OPTIONS")
+Keep = Callable[[str], Awaitable[dict[str, Any]]]
 NO_STORE = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
 
 
@@ -66,9 +72,24 @@ class Run(msgspec.Struct, forbid_unknown_fields=True, rename={"for_": "for"}):
 
 
 class Named(msgspec.Struct, forbid_unknown_fields=True):
-    """name: of the client that holds time, or of the mark."""
+    """name: of the client that holds time, of the clock, of the mark, or of the snapshot."""
 
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=PRINTABLE)]
+
+
+class Turn(msgspec.Struct, forbid_unknown_fields=True):
+    """clock: its ident; turn: the number of the turn that has ended.
+
+    next_us: the virtual instant up to which its program has nothing to do; null: until it is given
+        something
+    sent: requests with the header of the clock so far; lost: numbers of those without an answer
+    """
+
+    clock: str
+    turn: int
+    next_us: Annotated[int, msgspec.Meta(ge=0, le=NEVER_US)] | None = None
+    sent: int = 0
+    lost: list[int] = []
 
 
 class Asked(NamedTuple):
@@ -89,7 +110,7 @@ class Stream(NamedTuple):
 class Text(NamedTuple):
     """An answer that is a file."""
 
-    body: bytes
+    body: bytes | AsyncGenerator[bytes, None]
     media: str
     name: str
 
@@ -104,17 +125,41 @@ class Route(NamedTuple):
 
     method: str
     path: str
-    call: Callable[[Api, Asked], Any]
+    call: Callable[[Any, Asked], Any]
     body: type | None = None
     query: tuple[tuple[str, str], ...] = ()
 
 
-class Api:
+class Clocks:
+    """The calls of programs that follow the time of a server.  Raises InputError.
+
+    state: pace and pauses of time
+    """
+
+    def __init__(self, turns: Turns, state: Callable[[], Obj]) -> None:
+        self.turns, self._state = turns, state
+
+    def attach_clock(self, asked: Asked) -> Stream:
+        """Attach a clock until the connection ends: its turns and changes of time."""
+        return Stream(self.turns.messages(asked.body.name, self._state))
+
+    def end_turn(self, asked: Asked) -> Obj:
+        """End the turn of a clock, or announce another instant."""
+        entry: Turn = asked.body
+        self.turns.end_turn(entry.clock, entry.turn, entry.sent, entry.next_us, entry.lost)
+        return {}
+
+    def note_other(self, method: str) -> None:
+        """A request of another API has come."""
+
+
+class Api(Clocks):
     """The calls.  Raises InputError.
 
     stories: finds the causes of an object's state: (target, namespace, what) to title and lines
-    trace: the trace so far, as the bytes of a file
+    trace: the trace so far
     scenario: what was done, as the text of a scenario
+    keep: makes a snapshot with a name; None for a server that keeps no state
     """
 
     def __init__(
@@ -122,11 +167,16 @@ class Api:
         control: Control,
         changes: Changes,
         stories: Callable[[str, str, str], Awaitable[Obj]],
-        trace: Callable[[], bytes],
+        trace: Callable[[], SoFar],
         scenario: Callable[[str], str],
+        keep: Keep | None,
     ) -> None:
+        super().__init__(
+            control.cluster.clients.turns, lambda: {"pace": control.pace, "paused": control.paused}
+        )
+        control.on_change.append(self.turns.changed)
         self.control, self.changes = control, changes
-        self.stories, self.trace, self.scenario = stories, trace, scenario
+        self.stories, self.trace, self.scenario, self.keep = stories, trace, scenario, keep
 
     def index(self, _: Asked) -> Obj:
         """The paths of this API."""
@@ -166,17 +216,17 @@ class Api:
 
     async def run(self, asked: Asked) -> Obj:
         """Run for a time, to an instant, or until a condition holds."""
-        wanted: Run = asked.body
-        if sum(map(bool, (wanted.for_, wanted.until, wanted.condition))) != 1:
+        target: Run = asked.body
+        if sum(map(bool, (target.for_, target.until, target.condition))) != 1:
             raise InputError("exactly one of for, until and condition is given")
         control = self.control
-        if wanted.for_:
-            reached = await control.run_for(duration_of(wanted.for_, "for"), fast=wanted.fast)
-        elif wanted.until:
-            reached = await control.run_to(Virtual(duration_of(wanted.until, "until")), fast=wanted.fast)
+        if target.for_:
+            reached = await control.run_for(duration_of(target.for_, "for"), fast=target.fast)
+        elif target.until:
+            reached = await control.run_to(Virtual(duration_of(target.until, "until")), fast=target.fast)
         else:
-            limit_us = duration_of(wanted.limit, "limit")
-            reached = await control.run_until(wanted.condition, limit_us, fast=wanted.fast)
+            limit_us = duration_of(target.limit, "limit")
+            reached = await control.run_until(target.condition, limit_us, fast=target.fast)
         return {"reached": reached, **control.clock()}
 
     def hold(self, asked: Asked) -> Obj:
@@ -188,6 +238,10 @@ class Api:
         """End what a client holds."""
         self.control.release(asked.body.name)
         return self.control.clock()
+
+    def note_other(self, method: str) -> None:
+        """Count what may have changed the cluster."""
+        self.control.others += method not in READING
 
     async def perform(self, asked: Asked) -> Obj:
         """Do a step: a fault or an action of scenarios."""
@@ -226,8 +280,12 @@ class Api:
 
     def history(self, asked: Asked) -> Obj:
         """The rows of changes of a time."""
-        ends = [duration_of(asked.query.get(key, given), key) for key, given in _WHOLE]
-        return {"columns": ROWS, "rows": list(self.changes.history(*ends))}
+        begin, end = (duration_of(asked.query.get(key, entry), key) for key, entry in _WHOLE)
+        kinds = asked.query.get("kinds", ",".join(ROWS)).split(",")
+        for kind in kinds:
+            if kind not in ROWS:
+                raise InputError(f"there are no rows of {kind!r}", "kinds", suggestion(kind, ROWS))
+        return {"columns": ROWS, "rows": list(self.changes.history(begin, end, kinds))}
 
     def follow(self, _: Asked) -> Stream:
         """The changes as they come: server-sent events, or WebSocket."""
@@ -235,7 +293,13 @@ class Api:
 
     def download(self, _: Asked) -> Text:
         """The trace so far, as a file."""
-        return Text(self.trace(), "application/octet-stream", "orrery.trace")
+        return Text(_parts(self.trace()), "application/octet-stream", "orrery.trace")
+
+    async def snapshot(self, asked: Asked) -> Obj:
+        """Keep the present state of a server with a data directory under a name."""
+        if self.keep is None:
+            raise ConflictError("this server keeps no state", "", "orrery serve --data-dir DIR")
+        return await self.keep(asked.body.name)
 
     def saved(self, asked: Asked) -> Text:
         """What was done, as a scenario file."""
@@ -243,7 +307,11 @@ class Api:
 
 
 _WHOLE = (("from", "0s"), ("to", "876000h"))
-_TIMES = (("from", "an instant of virtual time, such as 5m"), ("to", "an instant of virtual time"))
+_TIMES = (
+    ("from", "an instant of virtual time, such as 5m"),
+    ("to", "an instant of virtual time"),
+    ("kinds", "of rows, such as node,pod"),
+)
 _WHY = (
     ("target", "an object, such as pod/web-* or node/node-1"),
     ("namespace", "of the object"),
@@ -260,6 +328,8 @@ ROUTES = (
     Route("POST", "/time/run", Api.run, Run),
     Route("POST", "/time/hold", Api.hold, Named),
     Route("POST", "/time/release", Api.release, Named),
+    Route("POST", "/time/clock", Api.attach_clock, Named),
+    Route("POST", "/time/turn", Api.end_turn, Turn),
     Route("GET", "/kinds", Api.kinds),
     Route("GET", "/steps", Api.steps),
     Route("POST", "/steps", Api.perform, dict),
@@ -272,28 +342,32 @@ ROUTES = (
     Route("GET", "/history", Api.history, query=_TIMES),
     Route("GET", "/changes", Api.follow),
     Route("GET", "/trace", Api.download),
+    Route("POST", "/snapshots", Api.snapshot, Named),
     Route("GET", "/scenario", Api.saved, query=(("name", "of it"),)),
 )
-_BY_PATH: dict[str, dict[str, Route]] = {}
-for _route in ROUTES:
-    _BY_PATH.setdefault(_route.path, {})[_route.method] = _route
+TIME_ROUTES = tuple(route for route in ROUTES if route.path in ("/time/clock", "/time/turn"))
 
 
-class Steering:
-    """The stage of the chain of requests that answers this API.
+class Stage:
+    """The stage of the chain of requests that answers some routes of this API.
 
+    api: the calls
     page: the stage of the page that uses it
     """
 
-    def __init__(self, api: Api) -> None:
-        self._api = api
-        self.page = Page()
+    page: Page | None = None
+
+    def __init__(self, api: Clocks, routes: Sequence[Route]) -> None:
+        self.api = api
+        self._by_path: dict[str, dict[str, Route]] = {}
+        for route in routes:
+            self._by_path.setdefault(route.path, {})[route.method] = route
 
     def __call__(self, request: HttpRequest) -> Outcome:
         """The answer to a request of this API; nothing for others."""
         path = request.path
         if path != PREFIX and not path.startswith(f"{PREFIX}/"):
-            self._api.control.others += request.exchange.method not in READING
+            self.api.note_other(request.exchange.method)
             return None
         return self._answered(request, path.removeprefix(PREFIX))
 
@@ -301,31 +375,51 @@ class Steering:
         exchange = request.exchange
         if not _of_this_site(request):
             return _refused(403, "Forbidden", "requests of other sites are refused")
-        route, name = _found(path.rstrip("/"), exchange.method)
+        route, name = self._found(path.rstrip("/"), exchange.method)
         if isinstance(route, str):
-            known = route or "no path"
+            entry = route or "no path"
             code = HTTPStatus.METHOD_NOT_ALLOWED if route else HTTPStatus.NOT_FOUND
             reason = "MethodNotAllowed" if route else "NotFound"
-            text = f"{exchange.method} is none of {known}" if route else f"there is no {PREFIX}{path}"
+            text = f"{exchange.method} is none of {entry}" if route else f"there is no {PREFIX}{path}"
             return _refused(code, reason, text)
         try:
             body = await _body(request, route)
             query = dict(parse_qsl(exchange.query, keep_blank_values=True))
-            found = route.call(self._api, Asked(request.user.name, name, query, body))
-            if isinstance(found, Awaitable):
-                found = await found
+            result = route.call(self.api, Asked(request.user.name, name, query, body))
+            if isinstance(result, Awaitable):
+                result = await result
+        except ConflictError as error:
+            return _refused(409, "Conflict", str(error))
         except InputError as error:
             return _refused(422, "Invalid", str(error))
         except _TooLargeError:
             return _refused(413, "RequestEntityTooLarge", "the body is too large")
         except msgspec.MsgspecError as error:
             return _refused(400, "BadRequest", f"the body is wrong: {error}")
-        if isinstance(found, Stream):
-            return _stream(request, found)
-        if isinstance(found, Text):
-            named = [("Content-Disposition", f'attachment; filename="{found.name}"')]
-            return Response(200, found.body, [("Content-Type", found.media), *named, *NO_STORE])
-        return Response(200, msgspec.json.encode(found), [("Content-Type", JSON), *NO_STORE], 1 << 14)
+        if isinstance(result, Stream):
+            return _stream(request, result)
+        if isinstance(result, Text):
+            named = [("Content-Disposition", f'attachment; filename="{result.name}"')]
+            return Response(200, result.body, [("Content-Type", result.media), *named, *NO_STORE])
+        return Response(200, msgspec.json.encode(result), [("Content-Type", JSON), *NO_STORE], 1 << 14)
+
+    def _found(self, path: str, method: str) -> tuple[Route | str, str]:
+        """The route of a path and the name in it, or the methods that the path has ("" for none)."""
+        methods, name = self._by_path.get(path), ""
+        if methods is None:
+            folder, _, name = path.rpartition("/")
+            methods = self._by_path.get(f"{folder}/{{name}}", {})
+        return methods.get(method) or ", ".join(methods), name
+
+
+class Steering(Stage):
+    """The stage that answers all of this API."""
+
+    page: Page
+
+    def __init__(self, api: Api) -> None:
+        super().__init__(api, ROUTES)
+        self.calls, self.page = api, Page()
 
 
 class _TooLargeError(Exception):
@@ -339,16 +433,11 @@ async def _body(request: HttpRequest, route: Route) -> Any:
     raw = await request.exchange.body.read()
     if raw is None:
         raise _TooLargeError
-    return msgspec.json.decode(raw or b"{}", type=dict[str, Any] if route.body is dict else route.body)
-
-
-def _found(path: str, method: str) -> tuple[Route | str, str]:
-    """The route of a path and the name in it, or the methods that the path has ("" for none)."""
-    methods, name = _BY_PATH.get(path), ""
-    if methods is None:
-        folder, _, name = path.rpartition("/")
-        methods = _BY_PATH.get(f"{folder}/{{name}}", {})
-    return methods.get(method) or ", ".join(methods), name
+    target = dict[str, Any] if route.body is dict else route.body
+    try:
+        return msgspec.json.decode(raw or b"{}", type=target)
+    except RecursionError:
+        raise msgspec.DecodeError("it is nested too deeply") from None
 
 
 def _of_this_site(request: HttpRequest) -> bool:
@@ -358,7 +447,7 @@ def _of_this_site(request: HttpRequest) -> bool:
 
 
 def _refused(code: int, reason: str, message: str) -> Response:
-    body = msgspec.json.encode(status.status(code, reason, message))
+    body = msgspec.json.encode(status.status(code, reason, message[:MESSAGE_MAX]))
     return Response(code, body, [("Content-Type", JSON), *NO_STORE])
 
 
@@ -369,6 +458,11 @@ def _stream(request: HttpRequest, stream: Stream) -> Response:
         streamed.append(JSON)
         return Response(200, stream.messages, [("Content-Type", JSON)])
     return Response(200, _as_events(stream.messages), [("Content-Type", STREAM), *NO_STORE])
+
+
+async def _parts(records: SoFar) -> AsyncGenerator[bytes, None]:
+    for part in records.parts():
+        yield part
 
 
 async def _as_events(messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
@@ -396,14 +490,14 @@ def document() -> Obj:
     paths: dict[str, Obj] = {}
     for route in ROUTES:
         named = [("name", "path", "the name of the step")] if route.path.endswith("{name}") else []
-        given = [*named, *((name, "query", text) for name, text in route.query)]
+        entry = [*named, *((name, "query", text) for name, text in route.query)]
         operation: Obj = {
             "summary": route.call.__doc__,
             "operationId": route.call.__name__,
             "parameters": [
                 {"name": name, "in": where, "required": where == "path", "description": text,
                  "schema": {"type": "string"}}
-                for name, where, text in given
+                for name, where, text in entry
             ],
             "responses": {"200": {"description": "done"}, "default": {"description": "a Status"}},
         }  # fmt: skip

@@ -13,8 +13,8 @@ import asyncio
 import logging
 import pickle
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, nullcontext
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib import import_module
 from itertools import islice
 from queue import Empty, SimpleQueue
@@ -30,6 +30,7 @@ from sim.errors import InputError
 AHEAD = 2
 ANSWER_S = 10.0  # limit for a reply
 LOOK_S = 5.0  # time without messages after which the cluster is checked
+FETCH_S = 5.0  # limit for a result of a run that has ended
 LOST_S = 60.0  # time without any worker after which the run gives up
 PERFORM = "__import__('sim.app.study.outcome', fromlist=['']).perform_for(program, job)"
 DIGEST = "__import__('sim.app.study.outcome', fromlist=['']).program_digest()"
@@ -95,7 +96,7 @@ def _lost(distributed: Any, address: str) -> Iterator[None]:
     """Turn errors of calls to a lost scheduler into InputError."""
     try:
         yield
-    except (OSError, distributed.client.ClosedClientError):
+    except (OSError, CancelledError, distributed.client.ClosedClientError):
         raise InputError(GONE, address) from None
 
 
@@ -122,10 +123,9 @@ def _compare(client: Any, address: str) -> None:
             raise InputError(f"the worker {worker} has another version of orrery", address, SAME)
 
 
-def performed(client: Any, address: str, jobs: Iterable[Job], closes: bool = True) -> Iterator[Outcome]:
-    """Outcomes as runs end.
+def performed(client: Any, address: str, jobs: Iterable[Job]) -> Iterator[Outcome]:
+    """Outcomes as runs end; the client stays open.
 
-    closes: True if the client is closed at the end
     Raises InputError if the cluster is lost or gets a worker that cannot run them.
     """
     left, program = iter(jobs), program_digest()
@@ -138,8 +138,7 @@ def performed(client: Any, address: str, jobs: Iterable[Job], closes: bool = Tru
         running[future.key] = future, job
         future.add_done_callback(ended.put)
 
-    held = closing(client) if closes else nullcontext()
-    with held, _lost(import_module("distributed"), address):
+    with _lost(import_module("distributed"), address):
         for job in islice(left, AHEAD * sum(client.nthreads().values())):
             submit(job)
         while running:
@@ -173,13 +172,13 @@ def _outcome(future: Any, job: Job, address: str) -> Outcome:
     """The outcome of a future that has ended.  Raises TimeoutError if it cannot be fetched."""
     if future.status == "cancelled":  # all futures are, when the scheduler is lost
         raise InputError(GONE, address)
-    error = future.exception(timeout=LOOK_S)
+    error = future.exception(timeout=FETCH_S)
     if isinstance(error, ImportError | AttributeError):
         raise InputError(f"a worker cannot run orrery: {error}", address, SAME)
     if error is not None:
         text = f"{type(error).__name__}: {error}".split("\n", 1)[0]
-        return Outcome(job.key, job.seed, error=text)
-    found = future.result(timeout=LOOK_S)
+        return job.answer(job.key, job.seed, error=text)
+    found = future.result(timeout=FETCH_S)
     if not found:
         raise InputError("a worker has another version of orrery", address, SAME)
-    return msgspec.json.decode(found, type=Outcome)
+    return msgspec.json.decode(found, type=job.answer)

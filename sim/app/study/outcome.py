@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import gc
 import pickle
-from dataclasses import fields, is_dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from importlib import import_module
 from itertools import count
 from pathlib import Path
 from threading import Lock
-from typing import Any, NewType
+from typing import ClassVar, NewType
 
 import msgspec
 import outcome
@@ -26,6 +25,7 @@ import trio
 
 from sim.app.run import Result, run_plan
 from sim.dataclass import dataclass
+from sim.scenario.plan.digest import plan_digest
 from sim.scenario.plan.plan import Plan
 
 Key = NewType("Key", str)
@@ -80,6 +80,12 @@ class Job:
     key: Key
     seed: int
     plan: bytes
+    answer: ClassVar[type[Outcome]] = Outcome
+
+    def run(self) -> Outcome:
+        """Run it to its end, in this process."""
+        run = partial(run_plan, _unpacked(self.plan), seed=self.seed, picture=False, audited=False)
+        return outcome_of(self.key, trio.run(run))
 
 
 def packed(plan: Plan) -> bytes:
@@ -92,22 +98,6 @@ def key_of(plan: Plan) -> Key:
     and comments.
     """
     return Key(sha256(f"{program_digest()} {plan_digest(plan)}".encode()).hexdigest()[:KEY_LENGTH])
-
-
-def plan_digest(plan: Plan) -> str:
-    """A digest that is equal for plans that differ only in seed or origin."""
-    return sha256(msgspec.json.encode(_plain(plan), order="deterministic")).hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    """A plan without the places of its values in files."""
-    if is_dataclass(value):
-        return {
-            field.name: _plain(getattr(value, field.name))
-            for field in fields(value)
-            if field.name not in ("place", "places", "file", "seed", "settings")
-        }
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 @lru_cache(maxsize=1)
@@ -150,18 +140,14 @@ def perform_for(program: str, job: bytes) -> bytes:
     return msgspec.json.encode(perform_among_others(pickle.loads(job)))
 
 
-def perform(job: Job) -> Outcome:
-    """Run one seed to its end."""
-    found = outcome.capture(_run, job.plan, job.seed)
+def perform(job: Job, *raises: type[Exception]) -> Outcome:
+    """Run one seed to its end.  raises: exceptions that are not an outcome"""
+    found = outcome.capture(job.run)
     if isinstance(found, outcome.Error):
-        if isinstance(found.error, KeyboardInterrupt | SystemExit):
+        if isinstance(found.error, (KeyboardInterrupt, SystemExit, *raises)):
             raise found.error
-        return Outcome(job.key, job.seed, error=_one_line(found.error))
-    return outcome_of(job.key, found.unwrap())
-
-
-def _run(plan: bytes, seed: int) -> Result:
-    return trio.run(lambda: run_plan(_unpacked(plan), seed=seed, picture=False, audited=False))
+        return job.answer(job.key, job.seed, error=_one_line(found.error))
+    return found.value
 
 
 @lru_cache(maxsize=4)

@@ -21,9 +21,10 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from multiprocessing import get_all_start_methods, get_context, parent_process
 from multiprocessing.connection import Connection, wait
-from threading import Thread, active_count, current_thread, main_thread
+from threading import Thread, current_thread, main_thread
 from types import ModuleType
 from typing import Any, NoReturn
+from weakref import finalize
 
 from sim.app.process.garbage import no_collection
 from sim.app.process.interrupts import ENDS
@@ -49,7 +50,8 @@ def _start_method() -> str:
     """
     if not FORKS:
         return "spawn"
-    return "fork" if sys.platform == "linux" and active_count() == 1 else "forkserver"
+    # Each thread of Python has a frame, also one that `threading` does not know.
+    return "fork" if sys.platform == "linux" and len(sys._current_frames()) == 1 else "forkserver"
 
 
 class Worker:
@@ -95,7 +97,7 @@ class Worker:
         except (EOFError, ConnectionResetError):
             self.process.join()
             self.crashed = True
-            return Outcome(job.key, job.seed, error=f"its process ended by {_end(self.process.exitcode)}")
+            return job.answer(job.key, job.seed, error=f"its process ended by {_end(self.process.exitcode)}")
         assert isinstance(found, Outcome)
         return found
 
@@ -270,6 +272,11 @@ def dask(cluster: Any) -> Pool:
     Raises InputError if there is no such cluster.
     """
     if not isinstance(cluster, str):
-        return lambda jobs: performed(checked(cluster), cluster.scheduler.address, jobs, closes=False)
+        return lambda jobs: performed(checked(cluster), cluster.scheduler.address, jobs)
     client = connect(cluster)
-    return lambda jobs: performed(client, cluster, jobs)
+
+    def run(jobs: Iterable[Job]) -> Iterator[Outcome]:
+        return performed(client, cluster, jobs)
+
+    finalize(run, client.close)  # a hunt uses its pool many times
+    return run

@@ -12,7 +12,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from sim.app.inspect.run_terminal import REFUSED_MAX, terminal
+from sim.app.inspect.run_terminal import REFUSED_MAX
+from sim.app.screen.console import plain_table, terminal
 from sim.app.study.summary import FAILURES_SHOWN, Quantity
 from sim.app.study.sweep import Sweep
 from sim.app.study.terminal import repeat_command
@@ -119,8 +120,8 @@ def print_sweep(sweep: Sweep, wall_s: float, report: Path | None) -> None:
                 shown.add_row(*_varied(sweep, row), _held(row))
         console.print(shown)
         console.print()
-    done, wanted = sweep.done
-    console.print(f"{done} of {wanted} runs in {wall_s:.1f} s", highlight=False)
+    done, target = sweep.done
+    console.print(f"{done} of {target} runs in {wall_s:.1f} s", highlight=False)
     for line in sweep.refused[:REFUSED_MAX]:
         console.print(Text.assemble(("refused ", "yellow"), line), soft_wrap=True)
     errors = [
@@ -139,12 +140,10 @@ def print_sweep(sweep: Sweep, wall_s: float, report: Path | None) -> None:
 
 
 def _table(sweep: Sweep, name: str, columns: Sequence[str]) -> Table:
-    made = Table(title=name, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for axis in sweep.axes:
-        made.add_column(axis.label, overflow="fold")
+    new = plain_table(*[axis.label for axis in sweep.axes], title=name)
     for column in columns:
-        made.add_column(column, justify="left" if column == "holds" else "right", no_wrap=True)
-    return made
+        new.add_column(column, justify="left" if column == "holds" else "right", no_wrap=True)
+    return new
 
 
 def _varied(sweep: Sweep, row: dict[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from sim.app.inspect.run_terminal import terminal
+from sim.app.screen.console import plain_table, terminal
 from sim.app.study.outcome import Outcome
 from sim.app.study.summary import FAILURES_SHOWN, Finding, Quantity, Study, failures
 from sim.report.blocks import blocks
@@ -56,9 +56,9 @@ def followed(outcomes: Iterable[Outcome], display: Progress | None, kept: int = 
     """The same outcomes; the display follows them.  kept: number of outcomes at the beginning that
     are from an earlier start and do not count for the rate
     """
-    started, done, held = perf_counter(), 0, 0
+    started, done, current = perf_counter(), 0, 0
     for one in outcomes:
-        done, held = done + 1, held + one.ok
+        done, current = done + 1, current + one.ok
         if display is not None:
             task = display.task_ids[0]
             if done == kept:
@@ -66,7 +66,7 @@ def followed(outcomes: Iterable[Outcome], display: Progress | None, kept: int = 
                 display.reset(task, completed=done, rate="")
             elif done > kept:
                 rate = (done - kept) / max(perf_counter() - started, 1e-9)
-                rate_text = f"{rate:,.1f} seeds/s  holds in {100 * held / done:.4g}%"
+                rate_text = f"{rate:,.1f} seeds/s  holds in {100 * current / done:.4g}%"
                 display.update(task, advance=1, rate=rate_text, refresh=True)
         yield one
 
@@ -103,14 +103,12 @@ def print_study(
 
 def _table_of(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], width: int) -> Table:
     """Rows under their columns or, in a narrow terminal, as paragraphs with the columns' names."""
-    table = Table(box=None, pad_edge=False, show_header=width >= TOO_NARROW)
-    if table.show_header:
-        for column in columns:
-            table.add_column(column, overflow="fold")
+    if width >= TOO_NARROW:
+        table = plain_table(*columns)
         for row in rows:
             table.add_row(*row)
         return table
-    table.add_column(overflow="fold")
+    table = plain_table("", header=False)
     for first, second, *others in rows:
         named = zip(columns[2:], others, strict=True)
         cells = [Text.assemble(f"{column} ", text) for column, text in named if len(text)]
@@ -121,12 +119,12 @@ def _table_of(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], widt
 
 def _verdict(finding: Finding) -> tuple[Text, str, str, str, str]:
     mark = Text("holds", "green") if finding.ok else Text("FAILED", "bold red")
-    measured, wanted = "", finding.wanted
+    measured, target = "", finding.wanted
     if finding.judged is not None:
-        measured, wanted = finding.judged.measured, finding.judged.wanted
+        measured, target = finding.judged.measured, finding.judged.wanted
         if finding.judged.ok is None:
             mark = Text("not judged", "yellow")
-    return mark, finding.name, f"{finding.held}/{finding.runs}", measured, wanted
+    return mark, finding.name, f"{finding.held}/{finding.runs}", measured, target
 
 
 def _distributions(quantities: Sequence[Quantity], width: int) -> Table:
@@ -145,7 +143,7 @@ def _distributions(quantities: Sequence[Quantity], width: int) -> Table:
         rows.append([one.name, *numbers, mean, count, Text(blocks(one.values, room, one.unit), "cyan")])
     if width < TOO_NARROW:
         return _table_of(("", "", *columns, "n"), [["", *row[:-1]] for row in rows], width)
-    table = Table(box=None, pad_edge=False)
+    table = plain_table()
     table.add_column("measured", min_width=NAME_WIDTH, overflow="fold")
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
@@ -158,12 +156,12 @@ def _distributions(quantities: Sequence[Quantity], width: int) -> Table:
 
 
 def _print_failures(console: Console, plan: Plan, study: Study, settings: Sequence[str]) -> None:
-    found = failures(study)
-    for one, text in found[:FAILURES_SHOWN]:
+    result = failures(study)
+    for one, text in result[:FAILURES_SHOWN]:
         console.print(Text(f"seed {one.seed} failed: {text}", "red"), soft_wrap=True)
         console.print(f"  {repeat_command(plan, one.seed, settings)}", highlight=False, soft_wrap=True)
-    if len(found) > FAILURES_SHOWN:
-        console.print(f"and {len(found) - FAILURES_SHOWN} seeds more", style="red", highlight=False)
+    if len(result) > FAILURES_SHOWN:
+        console.print(f"and {len(result) - FAILURES_SHOWN} seeds more", style="red", highlight=False)
 
 
 def repeat_command(plan: Plan, seed: int, settings: Sequence[str]) -> str:

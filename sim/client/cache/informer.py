@@ -89,10 +89,7 @@ RESYNC_MIN_US = SECOND  # client-go tools/cache/shared_informer.go: minimumResyn
 
 
 class Informer:
-    """The cached view that this process has of one resource or of a selection of it.
-
-    Size: its pass for one event reads most of them; to reach them through parts costs 1 % of a run.
-    """
+    """The cached view that this process has of one resource or of a selection of it."""
 
     def __init__(
         self, ctx: Context, client: Client, resource: str | Resource, selection: Selection, resync_us: int = 0
@@ -117,7 +114,6 @@ class Informer:
         self._handlers = HandlersByEvent()
         self._on_synced: list[Callable[[], None]] = []
         self._resync_us = max(resync_us, RESYNC_MIN_US) if resync_us else 0
-        self._started = False
         self._resynced = False
         self._heartbeats = HeartbeatNeeds(ctx.kernel.fast.lazy)
         # Without handlers events wait for a reader; without the fast path each is received as it
@@ -125,6 +121,7 @@ class Informer:
         self.delivery = Delivery.ON_READ if ctx.kernel.fast.lazy else Delivery.EVENTS
         self._reflector = Reflector(ctx, client, resource, self, selection)
         ctx.on_hindrance(self._hindered)
+        ctx.views += (self,)
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -133,6 +130,15 @@ class Informer:
         """Key to object, as of now; not to be changed, and not to be iterated over across an await."""
         self._settled()
         return self._view
+
+    @property
+    def selection(self) -> Selection:
+        """The part of the resource that it holds."""
+        return self._reflector.selection
+
+    def items(self) -> dict[str, Item]:
+        """The items by their keys in the storage, as of now."""
+        return {item.key: item for item in self._settled().values()}
 
     def _settled(self) -> dict[str, Item]:
         self.pull()
@@ -157,15 +163,15 @@ class Informer:
         unread = self._unread
         if unread.renewals:
             unread.sort_in()
-        known, late = self._items.get(key), unread.late
+        entry, late = self._items.get(key), unread.late
         if (late and self._prefix + key in late) or not unread.is_sorted:
-            if known is None:
+            if entry is None:
                 self._settle()
-            elif (newest := self.newest(self._prefix + key)) is not None and newest is not known:
+            elif (newest := self.newest(self._prefix + key)) is not None and newest is not entry:
                 late.pop(newest.key, None)
                 self._put(key, newest)
-            known = self._items.get(key)
-        return None if known is None else known.obj
+            entry = self._items.get(key)
+        return None if entry is None else entry.obj
 
     def is_unhandled(self) -> bool:
         """True while no handler is registered: a slow process then receives events at no cost, as
@@ -192,13 +198,13 @@ class Informer:
         """
         unread = self._unread
         unread.sort_in()
-        known = unread.late.get(long) or self._items.get(long.removeprefix(self._prefix))
+        entry = unread.late.get(long) or self._items.get(long.removeprefix(self._prefix))
         run = unread.run
-        if run is not None and known is not None and known.rev < run.rev:
-            found = run.course.newest(long, run.rev)
-            if found is not None and found.rev > known.rev:
-                return found
-        return known
+        if run is not None and entry is not None and entry.rev < run.rev:
+            result = run.course.newest(long, run.rev)
+            if result is not None and result.rev > entry.rev:
+                return result
+        return entry
 
     def peek(self, section: str, field: str) -> Iterator[tuple[str, Any]]:
         """Key and one field of each object, without building objects that have not been read."""
@@ -272,7 +278,7 @@ class Informer:
             timestamps (`store.HeartbeatItem`); default `update`; `unmoved` ignores them
         heartbeats: when `beat` has to be called
         """
-        known = self._in_order()
+        entry = self._in_order()
         if update is not None:
             self._handlers.update.add(update, about)
             if beat is not unmoved:
@@ -283,7 +289,7 @@ class Informer:
         self._tune()
         if add is not None:
             self._handlers.add.add(add, about)
-            for item in known:
+            for item in entry:
                 add(item.obj)
 
     def deliver_promptly(self, who: str, is_needed: bool) -> None:
@@ -336,15 +342,13 @@ class Informer:
 
     def start(self) -> None:
         """Start to list and watch; further calls have no effect."""
-        if not self._started:
-            self._started = True
-            self._reflector.start()
-            if self._resync_us:
-                self._ctx.call_later_us(self._resync_us, self._resync)
+        if self._reflector.start() and self._resync_us:
+            self._ctx.call_later_us(self._resync_us, self._resync)
 
     def stop(self) -> None:
         """Stop to list and watch; the objects received so far remain."""
         self._reflector.stop()
+        self._ctx.views = tuple(view for view in self._ctx.views if view is not self)
 
     def _resync(self, _: Any) -> None:
         self._resynced = True
@@ -462,14 +466,14 @@ class Informer:
         if "managedFields" in obj["metadata"]:
             item = _without_managed(item)
             obj = item.obj
-        known = items.get(key)
-        if known is None:
+        entry = items.get(key)
+        if entry is None:
             key = intern(key)  # all informers share one string
         items[key] = item
-        if known is not None:
+        if entry is not None:
             if self.delivery is Delivery.ON_READ and not self._indexes:
                 return  # there is no handler and no index to update
-            old = known.obj
+            old = entry.obj
             if with_new_times:  # no index reads heartbeat timestamps
                 for beat in handlers.beat.of[EVERYBODY]:
                     beat(old, obj)
@@ -507,10 +511,10 @@ class Informer:
             index.update(key, old, obj)
 
     def _remove(self, key: str, last: Obj) -> None:
-        known = self._items.pop(key, None)
-        if known is None:
+        entry = self._items.pop(key, None)
+        if entry is None:
             return
-        old = known.obj
+        old = entry.obj
         self._order = None
         for index in self._indexes.values():
             if index.made:
@@ -536,8 +540,8 @@ class Informers:
 
     def release(self) -> None:
         """Let waiting and later calls of `start_and_sync` proceed."""
-        held, self._held = self._held, None
-        for waiting in held or ():
+        current, self._held = self._held, None
+        for waiting in current or ():
             waiting.set(None)
 
     def __getitem__(self, resource: str) -> Informer:
@@ -546,11 +550,11 @@ class Informers:
     def selected(self, resource: str, namespace: str = "", labels: str = "", fields: str = "") -> Informer:
         """The informer of a part of a resource (label and field selectors as text)."""
         selection = Selection(namespace, labels, fields)
-        known = self._made.get((resource, selection.text))
-        if known is None:
-            known = Informer(self._ctx, self._client, resource, selection, self._resync_us)
-            self._made[resource, selection.text] = known
-        return known
+        entry = self._made.get((resource, selection.text))
+        if entry is None:
+            entry = Informer(self._ctx, self._client, resource, selection, self._resync_us)
+            self._made[resource, selection.text] = entry
+        return entry
 
     def custom(self, resource: Resource) -> Informer:
         """An informer of a custom resource that may stop being served; the caller starts and stops

@@ -177,7 +177,7 @@ class Reflector:
         self._resource = resource if isinstance(resource, str) else resource.group_resource
         self._state: ReflectorState = TRANSITIONS.start
         self._sink = sink
-        self._selection = selection
+        self.selection = selection
         self._random = ctx.stream(f"reflector/{self._resource}/{selection.text}")
         self._backoff = Backoff(self._random)
         self._connect_backoff = Backoff(self._random)
@@ -189,9 +189,12 @@ class Reflector:
         self._watch: OpenWatch | None = None
         self._asked_us = 0  # when the last list or watch was requested
 
-    def start(self) -> None:
-        """Begin with the first list."""
+    def start(self) -> bool:
+        """Begin with the first list; returns False if it has begun, or was stopped, before."""
+        if self._state is not NEW:
+            return False
         self._list("")
+        return True
 
     def stop(self) -> None:
         """Send no more requests: the resource is no longer served."""
@@ -228,7 +231,7 @@ class Reflector:
         self._ask(limit, "", revision)
 
     def _ask(self, limit: int, more: str, revision: str) -> None:
-        selection = self._selection
+        selection = self.selection
         options = list_options(
             selection.labels, selection.fields, None if more or not revision else revision, limit, more
         )
@@ -287,7 +290,7 @@ class Reflector:
             return
         assert self._watch is None, "a second watch is opened"
         self._move(OPENING)
-        selection = self._selection
+        selection = self.selection
         timeout_s = int(WATCH_MIN_S * (1 + self._random.random()))
         options: Mapping[str, str] = {
             **list_options(selection.labels, selection.fields, str(self._revision)),
@@ -364,7 +367,7 @@ class Reflector:
             self._revision = event.revision
             if kind != "BOOKMARK":
                 sink.apply(event)
-        kernel.cause = cause
+        kernel.follow(cause)
         watch.is_taking = False
 
     def _broken(self, event: WatchEvent) -> None:

@@ -46,13 +46,14 @@ from sim.client.election.states import (
     LeaseState,
     OnTried,
     Pause,
+    PlannedRenewal,
     Round,
     Then,
 )
 from sim.dataclass import dataclass
 from sim.kernel import NEVER_US, Context, Future
 from sim.kernel.network import Purpose
-from sim.options.election import ElectionFlags
+from sim.options.groups.election import ElectionFlags
 from sim.units import parse_time
 
 if TYPE_CHECKING:
@@ -123,10 +124,7 @@ class LeaderElector:
         self._stop_cause: int | None = None  # the trace record that caused the stop; None before it
         # The present phase: its result is True once leading, and False when leadership ends.
         self._over: Future | None = None
-        # What an acknowledged but undelivered write makes this candidate observe, used while the
-        # reply is not awaited.
-        self._pending_observation: Observed | None = None
-        self._before = self._lease_state  # what that write replaced
+        self._planned: PlannedRenewal | None = None
         self._attempt = Attempt(self._acquired, 0, 0, 0)
         self._pause: Pause | None = None
         self._refusal = ""  # the last reply's message, if it refused the lease
@@ -170,11 +168,10 @@ class LeaderElector:
     def stop(self) -> None:
         """Cancel: `run` returns soon, and releases the lease first if the options request it."""
         self._stop_cause = self._ctx.kernel.cause
-        pending, self._pending_observation = self._pending_observation, None
-        if pending is not None and not self._calls.over():
-            self._pending_observation = pending
+        if self._planned is not None and not self._calls.over():
             self._calls.plan()  # the plan ends the try, and so the pause
             return
+        self._planned = None
         if (pause := self._end_pause()) is not None:
             self._attempt.abandoned = True
             self._ctx.call_later_us(0, pause.then)
@@ -334,9 +331,9 @@ class LeaderElector:
     def _wake(self, pause: Pause) -> None:
         if pause is not self._pause:
             return  # the pause ended while this process was paused
-        if self._pending_observation is not None and not self._calls.over():
+        if self._planned is not None and not self._calls.over():
             return  # the reply is awaited after all
-        self._pending_observation = None
+        self._planned = None
         self._pause = None
         pause.then(None)
 
@@ -374,7 +371,8 @@ class LeaderElector:
 
     def _undo(self) -> None:
         """Restore the state before the read, because the call continues with the read unanswered."""
-        self._lease_state, self._pending_observation = self._before, None
+        assert self._planned is not None
+        self._lease_state, self._planned = self._planned.replaced, None
 
     def _compose(self, held: Item, at_us: int) -> bool:
         """Do what `_read` and `_write` do, at that time of the kernel's clock."""
@@ -385,7 +383,7 @@ class LeaderElector:
         form, observed = record_of(spec), self._observed
         if observed.form != form:
             observed = Observed(spec, ctx.now_us() + at_us - ctx.kernel.now_us, form)
-        self._pending_observation, self._before = observed, self._lease_state
+        self._planned = PlannedRenewal(observed, self._lease_state)
         wall_us = self._attempt.wall_us
         written = claimed(spec, self.identity, self._options.lease_duration_us, wall_us)
         self._lease_state = LeaseState(held, lease, written, wall_us)
@@ -393,11 +391,11 @@ class LeaderElector:
 
     def _renewed_at(self, item: Item, at_us: int) -> None:
         """The renewal is committed and its reply arrives at `at_us`: plan the next round now."""
-        assert self._pending_observation is not None
+        assert self._planned is not None
         state = self._lease_state
         state.lease = item.obj
         wait_us = at_us - self._ctx.kernel.now_us
-        self._observed = Observed(state.written, self._ctx.now_us() + wait_us, self._pending_observation.form)
+        self._observed = Observed(state.written, self._ctx.now_us() + wait_us, self._planned.observed.form)
         self._move(HOLDING)
         self._sleep(wait_us + self._options.retry_period_us, self._renew)
 
@@ -407,7 +405,7 @@ class LeaderElector:
         return self._client.request("get", "leases", namespace, name, purpose=Purpose.ELECTION)
 
     def _read(self, reply: Reply) -> None:
-        self._pending_observation = None
+        self._planned = None
         state = self._lease_state
         if not reply.ok:
             state.lease = None
@@ -487,9 +485,9 @@ class LeaderElector:
         return served
 
     def _wrote(self, reply: Reply) -> None:
-        pending, self._pending_observation = self._pending_observation, None
-        if pending is not None:  # the state before this reply
-            self._observed = pending
+        planned, self._planned = self._planned, None
+        if planned is not None:  # the state before this reply
+            self._observed = planned.observed
         if self._end_pause() is not None:
             self._move(RENEWING)
         if reply.ok:

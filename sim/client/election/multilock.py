@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from sim.api.schema.typed_objects import LeaseSpec
 from sim.api.types import Obj, Reply, Request
@@ -43,7 +44,11 @@ def candidate(
 ) -> LeaderElector:
     """A candidate for the kind of lock that the options name."""
     kind = LeaderElector if options.resource_lock not in PRIMARIES else MultiElector
-    return kind(ctx, client, lease, identity, options)
+    elected = ctx.kernel.elected
+    on_leader = None if elected is None else partial(elected, "/".join(lease))
+    new = kind(ctx, client, lease, identity, options, on_leader)
+    ctx.kernel.candidates[lease[1], ctx.name] = lambda: (new.healthy, new.leading)
+    return new
 
 
 def text_of(spec: LeaseSpec) -> str:
@@ -168,7 +173,7 @@ class MultiElector(LeaderElector):
 
     def _create_record(self, spec: LeaseSpec) -> None:
         namespace, name = self._lease
-        made = {
+        new = {
             "apiVersion": self._resource.api_version,
             "kind": self._resource.kind,
             "metadata": {
@@ -186,7 +191,7 @@ class MultiElector(LeaderElector):
                 return
             self._create_lease(spec)
 
-        self._ask(lambda: self._client.request("create", self._resource, namespace, body=made), created)
+        self._ask(lambda: self._client.request("create", self._resource, namespace, body=new), created)
 
     def _write(self, spec: LeaseSpec) -> None:
         namespace, name = self._lease

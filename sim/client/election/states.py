@@ -12,6 +12,7 @@ from typing import Any
 from sim.api.schema.typed_objects import LeaseSpec
 from sim.api.store import Item
 from sim.api.types import Obj
+from sim.client.election.record import Observed
 from sim.dataclass import dataclass
 from sim.kernel import Timer
 from sim.transitions import Transitions
@@ -83,6 +84,18 @@ class LeaseState:
     lease: Obj | None = None
     written: LeaseSpec = field(default_factory=LeaseSpec)
     written_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRenewal:
+    """A renewal that is acknowledged and not awaited, until its reply is due.
+
+    observed: the record that its read makes this candidate observe
+    replaced: the state that a read without an answer leaves
+    """
+
+    observed: Observed
+    replaced: LeaseState
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ from sim.client.fast.coalesced_calls import Caller
 from sim.client.rest.channel import Call, Channel
 from sim.kernel import NEVER_US, Context, State
 from sim.kernel.causes import caused_by
-from sim.kernel.dice import GAMMA, MASK, mix
+from sim.kernel.draws.dice import GAMMA, MASK, mix
 from sim.kernel.order import LATER, ORDER_BITS
 from sim.units import Virtual
 

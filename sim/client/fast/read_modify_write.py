@@ -181,7 +181,7 @@ class Exchange(CoalescedCalls):
         self._arrive(None)
         if self._due is not None:
             self._serve = no_call
-            self._kernel.cause = self._cause
+            self._kernel.follow(self._cause)
             planned.written(self._due[0], self._due[1])
 
     def plan(self) -> None:

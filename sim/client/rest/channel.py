@@ -117,10 +117,11 @@ class Channel:
             at_us += out.delay_us(each.draw)
             kernel.call_at(at_us, Call(self, each, on_reply, now_us, copies=copies).arrive)
 
-    def open(self, source: Watch, from_us: Virtual) -> ChannelWatch:
+    def open(self, source: Watch, from_us: Virtual, resource: str) -> ChannelWatch:
         """The client's end of a watch, from which events arrive from `from_us` on."""
         self._opened += 1
-        watch = self.watches[self._opened] = ChannelWatch(self, self._opened, source, from_us)
+        back = self.ctx.kernel.network.watch_link(self.back, resource)
+        watch = self.watches[self._opened] = ChannelWatch(self, back, self._opened, source, from_us)
         return watch
 
     def _on_link(self) -> None:
@@ -279,7 +280,9 @@ class Call(msgspec.Struct, eq=False):
         kernel = channel.ctx.kernel
         at_us = kernel.now_us + channel.back.delay_us(self.request.draw >> 16)
         if reply.watch is not None:
-            reply = msgspec.structs.replace(reply, watch=channel.open(reply.watch, at_us))
+            reply = msgspec.structs.replace(
+                reply, watch=channel.open(reply.watch, at_us, self.request.resource)
+            )
         kernel.call_at(at_us, self.deliver, reply)
 
     def deliver(self, reply: Reply) -> None:

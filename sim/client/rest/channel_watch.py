@@ -46,12 +46,10 @@ CONNECTION_LOST: Mapping[str, Json] = {
 class WatchChannel(Protocol):
     """The connection (`sim.client.rest.channel.Channel`) as one of its watches uses it.
 
-    back: the link from the server to the client; still: True while nothing arrives, because the
-    link is cut or the server's process is paused
+    still: True while nothing arrives, because the link is cut or the server's process is paused
     """
 
     ctx: Context
-    back: Link
 
     @property
     def watches(self) -> dict[int, Any]:
@@ -73,6 +71,7 @@ class ChannelWatch:
 
     __slots__ = (
         "_arrived",
+        "_back",
         "_channel",
         "_chosen",
         "_delivery",
@@ -91,8 +90,11 @@ class ChannelWatch:
         "_waiting",
     )
 
-    def __init__(self, channel: WatchChannel, ident: int, source: Watch, from_us: Virtual) -> None:
-        self._channel = channel
+    def __init__(
+        self, channel: WatchChannel, back: Link, ident: int, source: Watch, from_us: Virtual
+    ) -> None:
+        """back: the delays of its events"""
+        self._channel, self._back = channel, back
         self._ident = ident
         self._source: Any = source
         self._last_us = from_us
@@ -145,7 +147,7 @@ class ChannelWatch:
         self._waiting = waiting = self._waiting + len(batch)
         channel = self._channel
         kernel = channel.ctx.kernel
-        at_us = kernel.now_us + channel.back.delay_at_us(kernel.now_us)
+        at_us = kernel.now_us + self._back.delay_at_us(kernel.now_us)
         if at_us < self._last_us:
             at_us = self._last_us
         self._last_us = at_us
@@ -241,7 +243,7 @@ class ChannelWatch:
     def release(self) -> None:
         """The link is healed and the server runs: waiting events are sent again."""
         self._held = False
-        back, now_us = self._channel.back, self._channel.ctx.kernel.now_us
+        back, now_us = self._back, self._channel.ctx.kernel.now_us
         again_us = now_us + back.delay_at_us(now_us)
         self._last_us = max(self._last_us, again_us)
         self._flow = [(max(at_us, again_us), batch) for at_us, batch in self._flow]
@@ -326,7 +328,7 @@ class ChannelWatch:
         delay they drew.
         """
         source, channel = self._source, self._channel
-        back, now_us = channel.back, channel.ctx.kernel.now_us
+        back, now_us = self._back, channel.ctx.kernel.now_us
         self._collect()
         if self._over or now_us == self._looked_us or source.quiet:
             return

@@ -48,5 +48,7 @@ Messages between two groups of hosts, one of which consists of API servers, are 
 request arrives twice, as through a proxy that sends it again; both are carried out, and the first answer counts.""",
     example="""
 - {at: 3m, network: {between: [nodes, apiserver], latency: 50ms..200ms, loss: 0.01, duplication: 0.01, oneWay: false}, for: 1m}""",
+    drawn="""
+- {network: {between: [nodes, apiserver]}, for: 10s..5m, weight: 2, values: {"network.between[0]": [nodes, controller-manager, scheduler, "{nodes}"], network.latency: [10ms, 10ms..500ms, 2s], network.loss: [0, 0.01, 0.3], network.duplication: [0, 0.05]}}""",
     words={("loss", 0): "", ("duplication", 0): ""},
 )

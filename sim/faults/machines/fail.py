@@ -131,6 +131,12 @@ ready. In a cloud (`cloud-provider` below) `instance-stopped` and `instance-dele
 why; after the latter the node comes up as a new machine with an empty disk.""",
     example="""
 - {at: 1m, name: disk, fail: {nodes: {name: node-a-0}, how: slow-disk, by: 200s}, for: 5m}""",
+    drawn="""
+- {fail: {nodes: {pick: 1}, how: power-loss}, for: 5s..10m, weight: 4, values: {fail.how: [power-loss, network-cut, hang, shutdown, agent-crash]}}
+- {fail: {nodes: {pick: 1}, how: hang}, for: 5s..5m, values: {fail.how: [runtime-failure, runtime-hang, pod-network-failure]}}
+- {fail: {nodes: {pick: 1}, how: slow-disk}, for: 10s..5m, values: {fail.by: [1s, 10s, 1m]}}
+- {fail: {nodes: {}, how: power-loss}, for: 5s..10m, values: {fail.nodes.zone: zones, fail.how: [power-loss, network-cut]}}
+- {fail: {nodes: {pick: 1}, how: instance-stopped}, for: 1m..10m, values: {fail.how: [instance-stopped, instance-deleted]}}""",
     aspects=(
         Aspect("cut", _settle_cut, attribute=_attribute_cut),
         _trouble("runtime", _settle_runtime),

@@ -89,6 +89,8 @@ Something beside the pods uses a resource of the nodes, so that only the given a
 `eviction-hard` of the nodes that names `pid.available`.""",
     example="""
 - {at: 1m, pressure: {nodes: {zone: a}, resource: memory, available: 80Mi, ramp: 30s}, for: 5m}""",
+    drawn="""
+- {pressure: {nodes: {pick: 1}, available: 50Mi}, for: 30s..5m, values: {pressure.resource: [memory, disk]}}""",
     aspects=(Aspect("pressure", _settle, attribute=_attribute),),
     words={("ramp_us", 0): ""},
     amounts=("available",),

@@ -35,4 +35,6 @@ FAULT = Fault(
 Nodes lose their power and boot again after the downtime. Their pods start in new sandboxes.""",
     example="""
 - {at: 1m, reboot: {nodes: {labels: {disk: ssd}, count: 1}, downtime: 60s}}""",
+    drawn="""
+- {reboot: {nodes: {pick: 1}}, weight: 2, values: {reboot.downtime: [5s, 30s, 1m, 3m]}}""",
 )

@@ -8,11 +8,12 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from sim.api.objects import is_ready
 from sim.dataclass import dataclass
 from sim.faults.shared.context import Context
 from sim.faults.shared.kinds import Ends, Fault, Imposed, Stage
 from sim.faults.shared.ledger import Aspect, Ledger
-from sim.faults.shared.parameters import Amount, Nodes, Strict
+from sim.faults.shared.parameters import Among, Amount, Nodes, Strict
 from sim.faults.shared.picks import PickObjects, checked_pick, drawn
 from sim.units import MINUTE
 
@@ -49,6 +50,7 @@ class Workload(Strict):
     container: Annotated[str, Meta(description="Name of the containers.")] = ""
     nodes: Annotated[Nodes | UnsetType, Meta(description="Only on these nodes; default everywhere.")] = UNSET
     pick: PickObjects = UNSET
+    among: Among = UNSET
     exit_after: Annotated[str | UnsetType, Meta(description="The program ends so long after its start.")] = (
         UNSET
     )
@@ -59,6 +61,12 @@ class Workload(Strict):
     ready_after: Annotated[
         str | UnsetType,
         Meta(description="Probes fail until so long after the start of a container, then none does."),
+    ] = UNSET
+    late: Annotated[
+        str | UnsetType,
+        Meta(
+            description="How much longer probes and hooks by command, HTTP and gRPC take, as without processor time."
+        ),
     ] = UNSET
     start_error: Annotated[
         str | UnsetType, Meta(description="Containers cannot be started, with this message.")
@@ -111,6 +119,7 @@ class Behave(Imposed):
     exit_code: int | None = None
     unready: bool | None = None
     ready_after_us: int | None = None
+    late_us: int | None = None
     start_error: str | None = None
     pull_error: str | None = None
     stop_us: int | None = None
@@ -126,8 +135,8 @@ class Behave(Imposed):
     def impose(self, stage: Stage, step: str) -> None:
         """Containers behave so on each node; those that run already change too."""
         override = self._override(stage)
-        if (draw := drawn(self.pick or "", step)) is not None:
-            pods = self._running(stage, override)
+        if (draw := drawn(self.pick or "", step, stage)) is not None:
+            pods = self._running(stage, override, draw.healthy)
             chosen = draw.of(sorted(pods), stage.cluster.kernel.stream(draw.stream))
             override = self._override(stage, frozenset(pods[key] for key in chosen))
         for node in self.nodes:
@@ -149,11 +158,15 @@ class Behave(Imposed):
             since_us=kernel.now_us,
         )
 
-    def _running(self, stage: Stage, override: Any) -> dict[str, str]:
-        """The uids of the pods on the nodes that the fault covers and that have not ended, by key."""
+    def _running(self, stage: Stage, override: Any, ready: bool) -> dict[str, str]:
+        """The uids of the pods on the nodes that the fault covers and that have not ended, by key.
+
+        ready: True leaves out those that are not ready
+        """
         found = {}
         for item in (change.item for change in stage.cluster.present(("pods",))):
             spec, ended = item.obj["spec"], (item.obj.get("status") or {}).get("phase") in ENDED
+            ended = ended or (ready and not is_ready(item.obj))
             if spec.get("nodeName") in self.nodes and not ended:
                 names = [container["name"] for container in spec["containers"]]
                 if any(override.covers(item.obj, name, False) for name in names):
@@ -166,6 +179,7 @@ class Behave(Imposed):
             "exit_after_us": self.exit_after_us,
             "exit_code": self.exit_code,
             "healthy_after_us": self.ready_after_us,
+            "late_us": self.late_us,
             "start_error": self.start_error,
             "stop_exit_code": self.stop_exit_code,
             **self._memory(),
@@ -207,7 +221,7 @@ def _check(context: Context, given: Workload) -> Behave:
         prefix=prefix,
         image=given.image,
         container=given.container,
-        pick=checked_pick(context, given.pick) or None,
+        pick=checked_pick(context, given.pick, given.among) or None,
         **changes,
     )
 
@@ -223,6 +237,7 @@ def _changes(context: Context, given: Workload) -> dict[str, Any]:
         "exit_code": plain(given.exit_code),
         "unready": None if given.ready is UNSET else not given.ready,
         "ready_after_us": context.optional_duration(given.ready_after, "readyAfter"),
+        "late_us": context.optional_duration(given.late, "late"),
         "start_error": plain(given.start_error),
         "pull_error": plain(given.pull_error),
         **_stop(context, given),
@@ -297,6 +312,7 @@ at that time are drawn; others, and pods in the place of theirs, behave as befor
 - {at: 2m, workload: {namespace: default, name: web-, container: web, ready: false}, for: 5m}       # probes fail
 - {at: 2m, workload: {selector: app=web, readyAfter: 20s, stop: never, memory: 300Mi}}              # ignores SIGTERM
 - {at: 2m, workload: {selector: app=web, onTerm: {exitCode: 143, after: 1s}}}                         # handles SIGTERM
+- {at: 2m, workload: {nodes: {zone: a}, late: 1500ms}, for: 3m}             # probes exceed timeoutSeconds: 1
 - {at: 2m, workload: {selector: app=web, logRate: 200Mi}, for: 10m}
 - {at: 2m, workload: {selector: app=web, memory: {from: 50Mi, perMinute: 20Mi}}}                    # a leak
 - {at: 2m, workload: {selector: app=web, load: 3, cpu: 20m}}      # 3 CPUs among all ready pods, 20m each

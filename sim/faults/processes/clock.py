@@ -78,6 +78,9 @@ FAULT = Fault(
 The clocks of the processes are ahead or behind, or run too fast or too slowly.""",
     example="""
 - {at: 4m, clock: {actor: node-a-0, offset: -10m, driftPpm: 500}, for: 5m}""",
+    drawn="""
+- {clock: {actor: apiserver}, for: 1m..10m, values: {clock.actor: ["{processes}", "{nodes}"], clock.offset: [-10m, -30s, 30s, 10m]}}
+- {clock: {actor: apiserver}, for: 1m..10m, values: {clock.actor: ["{processes}", "{nodes}"], clock.driftPpm: [-200000, -500, 500, 200000]}}""",
     aspects=(Aspect("clock", _settle, silences=False, lasting=True),),
     words={("drift_ppm", 0): "", ("offset_us", 0): ""},
 )

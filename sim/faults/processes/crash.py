@@ -52,5 +52,7 @@ not ended when it is to start again starts when it has.""",
 - {at: 4m, crash: {actor: apiserver-0, restartAfter: 20s}}
 - {at: 4m, crash: {actor: scheduler-leader, gracefully: true}}
 - {at: 9m, crash: {actor: apiserver-1, gracefully: true, restartAfter: 80s}}""",
+    drawn="""
+- {crash: {actor: apiserver, restartAfter: 1s..2m}, weight: 4, values: {crash.actor: processes, crash.gracefully: [false, true]}}""",
     words={("what", "terminate"): "gracefully"},
 )

@@ -1,4 +1,9 @@
-"""loseLease: another holder takes the lease of a leader."""
+"""loseLease: another holder takes the lease of a leader.
+
+Mirrors  client-go tools/leaderelection/leaderelection.go: `renew` tries every retry period, and
+         `tryAcquireOrRenew` is refused while another holder's lease has not expired; only when it
+         was refused for the renew deadline does the leader stop (10 s to 12 s by default).
+"""
 
 from __future__ import annotations
 
@@ -41,7 +46,12 @@ FAULT = Fault(
     parameters=LoseLeaseParameters,
     check=_check,
     documentation="""
-Another holder takes the lease of the leading replica, by an API request.""",
+Another holder takes the lease of the leading replica, by an API request. The old leader acts on until its renewals have
+been refused for its renew deadline, as upstream's does, so that the invariant `one-leader` fails. A hunt draws it only
+if its palette names it.""",
     example="""
 - {at: 5m, loseLease: {component: scheduler, holder: other}}""",
+    drawn="""
+- {loseLease: {}, values: {loseLease.component: [controller-manager, scheduler]}}""",
+    by_name_only=True,
 )

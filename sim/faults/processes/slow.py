@@ -45,4 +45,6 @@ FAULT = Fault(
 Each piece of work of the processes takes longer. The watch caches of a slow API server show each change so much later.""",
     example="""
 - {at: 4m, slow: {actor: scheduler-0, by: 50ms}, for: 1m}""",
+    drawn="""
+- {slow: {actor: apiserver}, for: 10s..5m, values: {slow.actor: ["{processes}", "{nodes}"], slow.by: [20ms, 200ms, 2s]}}""",
 )

@@ -39,5 +39,7 @@ Processes are paused, as by SIGSTOP or a long garbage collection, and keep their
 than its lease loses it.""",
     example="""
 - {at: 4m, stall: {actor: controller-manager-leader}, for: 30s}""",
+    drawn="""
+- {stall: {actor: apiserver}, for: 1s..3m, weight: 3, values: {stall.actor: ["{processes}", "{nodes}"]}}""",
     aspects=PACE,
 )

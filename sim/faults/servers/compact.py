@@ -41,4 +41,6 @@ FAULT = Fault(
 The storage forgets all history but the latest; a request for an older revision gets 410.""",
     example="""
 - {at: 11m, compact: {keep: 30s}}""",
+    drawn="""
+- {compact: {}, values: {compact.keep: [0s, 5s, 1m]}}""",
 )

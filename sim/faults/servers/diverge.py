@@ -49,6 +49,8 @@ FAULT = Fault(
 The watch caches of API servers stop following the storage, so that replicas show different states.""",
     example="""
 - {at: 10m, diverge: {apiServer: apiserver-1}, for: 1m}""",
+    drawn="""
+- {diverge: {apiServer: apiserver}, for: 5s..5m, values: {diverge.apiServer: servers}}""",
     aspects=(Aspect("frozen", _settle, silences=True),),
     happens={
         "frozen": "its watch caches are frozen",

@@ -45,4 +45,6 @@ FAULT = Fault(
 Watches end, on every API server; their clients watch again.""",
     example="""
 - {at: 11m, dropWatches: {resource: pods, client: "system:*"}}""",
+    drawn="""
+- {dropWatches: {}, values: {dropWatches.resource: ["", pods, nodes, leases, deployments, replicasets]}}""",
 )

@@ -55,6 +55,8 @@ FAULT = Fault(
 The watch caches of API servers show each change later than usual.""",
     example="""
 - {at: 10m, lag: {apiServer: apiserver-1, by: 5s}, for: 1m}""",
+    drawn="""
+- {lag: {apiServer: apiserver}, for: 5s..5m, weight: 2, values: {lag.apiServer: servers, lag.by: [50ms, 500ms, 5s, 30s]}}""",
     aspects=(Aspect("lag", _settle, silences=False),),
     happens={"lag": "its watch caches lag", f"{END_OF}lag": "its watch caches no longer lag"},
 )

@@ -70,6 +70,8 @@ FAULT = Fault(
 API servers take longer for each request, or serve only so many at a time and refuse the others with 429.""",
     example="""
 - {at: 9m, overload: {apiServer: apiserver-0, by: 2s, inflight: 5}, for: 1m}""",
+    drawn="""
+- {overload: {apiServer: apiserver}, for: 5s..2m, values: {overload.apiServer: servers, overload.by: [100ms, 2s, 20s]}}""",
     aspects=(Aspect("overload", _settle, silences=False),),
     happens={"overload": "is overloaded", f"{END_OF}overload": "is overloaded no more"},
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sim.api.store import Change
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from actors.node.node import Node
     from actors.storage import Storage
     from actors.users import Admin
+    from actors.users.requests import RequestSpec
 
 
 class MetricsTarget(Protocol):
@@ -56,6 +57,16 @@ class Target(Protocol):
     @property
     def admin(self) -> Admin:
         """The person who operates the cluster."""
+        ...
+
+    @property
+    def certify(self) -> Callable[[str, int], None]:
+        """Puts a certificate that is valid for so long into the files of a process."""
+        ...
+
+    @property
+    def send_requests(self) -> Callable[[str, RequestSpec], Callable[[], None]]:
+        """Lets the clients of a step send requests to a Service; its result ends that."""
         ...
 
     @property

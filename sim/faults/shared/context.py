@@ -51,6 +51,8 @@ class Known(Protocol):
     metrics: True if the cluster has a metrics server
     cloud: True if the controller manager queries a cloud for instances
     drivers: names of the storage drivers
+    certified: names of processes, roles and nodes with a certificate that ends
+    proxied: True if the nodes have proxies, so that clients may send requests
     """
 
     objects: list[tuple[str, str, str]]
@@ -59,6 +61,8 @@ class Known(Protocol):
     metrics: bool
     cloud: bool
     drivers: tuple[str, ...]
+    certified: tuple[str, ...]
+    proxied: bool
 
     @property
     def nodes(self) -> Sequence[NodeFacts]:

@@ -19,6 +19,7 @@ from sim.dataclass import dataclass
 from sim.faults.shared.cluster import Target
 from sim.faults.shared.ledger import Aspect, AspectName, Ledger
 from sim.faults.shared.parameters import Strict
+from sim.units import Virtual
 
 T = TypeVar("T")
 Undo = Callable[[], None]
@@ -49,18 +50,48 @@ class Stage(Protocol):
         """The one value of this class in a run, made when it is first needed."""
         ...
 
+    def kept(self, at_us: Virtual) -> Any:
+        """The snapshot of the storage at an instant that an action of the run looks back to."""
+        ...
+
+    def act(
+        self, name: str, kind: str, action: Action, for_us: int | None, then: Callable[[str], None]
+    ) -> None:
+        """Carry an action out as an occurrence of its own.
+
+        then: called when its commands and its effect (after `for_us`) have ended, with what has
+            failed of the commands, "" for nothing
+        """
+        ...
+
+    def when(self, condition: str, then: Callable[[], None]) -> Undo:
+        """Call `then` once when a condition holds; the result cancels that."""
+        ...
+
 
 class Action(ABC):
     """What one step does, as plain checked values.  Subclasses are frozen dataclasses.
 
     untraced: fields that the trace record of the step does not show
     picked: the field that holds the names among which `pick` draws: "nodes", "actors" or ""
+    lasts: False if nothing ends the effect, although the effects of its kind may end
     """
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Any]]
     untraced: ClassVar[tuple[str, ...]] = ()
     picked: ClassVar[str] = ""
+    lasts: ClassVar[bool] = True
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The conditions that it waits for."""
+        return ()
+
+    @property
+    def past_us(self) -> Virtual | None:
+        """The earlier instant of the run of which it needs the state."""
+        return None
 
     @abstractmethod
     def begin(self, stage: Stage, step: str) -> Undo | None:
@@ -128,6 +159,8 @@ class StepKind:
     documentation: one paragraph for authors of scenarios
     example: steps for the page of authors, one line each
     duration: the parameter (camelCase) that says how long the effect lasts; "" if there is none
+    drawn: the usual entries of a hunt's palette, one line each; "" if the kind is not drawn unasked
+    by_name_only: True if only a palette that names the kind has these entries
     """
 
     name: str
@@ -137,6 +170,8 @@ class StepKind:
     example: str
     ends: Ends = Ends.AT_ONCE
     duration: str = ""
+    drawn: str = ""
+    by_name_only: bool = False
 
     @property
     def attribute(self) -> str:

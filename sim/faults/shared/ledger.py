@@ -22,8 +22,8 @@ from sim.faults.shared.cluster import Target
 # The respects in which a node, a process or a service can be faulty.
 AspectName = Literal[
     "behaviour", "call", "clock", "cut", "devices", "disk", "down", "driver", "frozen", "instance", "lag", "outage",
-    "overload", "pause", "pod-network", "power", "pressure", "quorum", "quota", "runtime", "runtime-delay",
-    "shutdown", "slow", "webhook-deny", "webhook-down", "webhook-slow",
+    "overload", "pause", "plug-in", "pod-network", "power", "pressure", "quorum", "quota", "runtime", "runtime-delay",
+    "sandboxes", "shutdown", "slow", "space", "webhook-deny", "webhook-down", "webhook-slow",
 ]  # fmt: skip
 END_OF = "end of "  # before the name of a state of a process in the record of its end
 
@@ -117,6 +117,10 @@ class Ledger:
     def targets(self, aspect: AspectName) -> list[str]:
         """The targets with a value of this aspect, in the order in which they got one."""
         return [target for target, one in self._entries if one == aspect]
+
+    def is_faulty(self, target: str) -> bool:
+        """True if a fault of a target is in force."""
+        return any(at.partition("/")[0] == target for at, _ in self._entries)
 
     def record(self, target: str, aspect: AspectName, value: Any) -> int:
         """The trace record that imposed the first such value in force; 0 if there is none."""

@@ -54,8 +54,13 @@ class Disturb(Action):
         return lambda: network.lift(name)
 
 
-def sides(context: Context, between: Sequence[OneOrMore]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The hosts of both groups.  Raises InputError if no message goes between them."""
+def sides(
+    context: Context, between: Sequence[OneOrMore], *, of_users: bool = False
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The hosts of both groups.  Raises InputError if no message goes between them.
+
+    of_users: True if requests of users between nodes are messages too
+    """
     one, other = (context.actors(group, "between", hosts=True) for group in between)
     if one == other and len(one) == 1:
         raise context.error("between", f"there is no network between {one[0]} and itself")
@@ -69,7 +74,8 @@ def sides(context: Context, between: Sequence[OneOrMore]) -> tuple[tuple[str, ..
                 "give between: [apiserver-0, storage], and the rest in a step of its own",
             )
     if not sends_requests(one, other) and not sends_requests(other, one):
-        if "storage" not in (*one, *other):
+        nodes = {node.name for node in context.known.nodes} if of_users and context.known.proxied else set()
+        if "storage" not in (*one, *other) and not nodes.issuperset((*one, *other)):
             raise context.error(
                 "between",
                 f"no request goes between {one[0]} and {other[0]}: every process sends requests to API servers only",

@@ -8,7 +8,7 @@ Durations are text.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -18,6 +18,14 @@ Amount = str | int | float
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 OneOrMore = str | list[str]
 Pick = Annotated[int, Meta(ge=1, le=20_000)]
+Way = Literal["not-yet", "healthy"]
+Among = Annotated[
+    Way | list[Way] | UnsetType,
+    Meta(
+        description="What `pick` draws from: `not-yet`, what the step has not drawn so far, and `healthy`, what is in "
+        "order; or both; default all."
+    ),
+]
 Share = Annotated[float, Meta(ge=0, lt=1)]
 
 
@@ -29,14 +37,16 @@ class Nodes(Strict):
     """A selection of nodes: those that match every part given.
 
     count: keeps the first nodes by name
-    pick: keeps nodes that are drawn at random for each occurrence
+    pick: keeps nodes that are drawn at random for each occurrence, a number or a share
+    among: what these are drawn from
     """
 
     zone: OneOrMore | UnsetType = UNSET
     name: OneOrMore | UnsetType = UNSET
     labels: dict[str, str] | UnsetType = UNSET
     count: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
-    pick: Pick | UnsetType = UNSET
+    pick: Pick | str | UnsetType = UNSET
+    among: Among = UNSET
 
 
 class OfProcesses(Strict):
@@ -46,8 +56,10 @@ class OfProcesses(Strict):
         OneOrMore, Meta(description="A process, a group of processes, or the present leader of a component.")
     ]
     pick: Annotated[
-        Pick | UnsetType, Meta(description="The number of processes that are drawn at random each time.")
+        Pick | str | UnsetType,
+        Meta(description="How many processes are drawn at random each time: `1`, `50%` or `0%..50%`."),
     ] = UNSET
+    among: Among = UNSET
 
 
 NodesField = Annotated[Nodes, Meta(description="The nodes.")]

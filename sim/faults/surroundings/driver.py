@@ -127,5 +127,7 @@ its part on these nodes does not.""",
     example="""
 - {at: 3m, driver: {name: disk.csi.example.com, how: failing, operation: attach, message: "rpc error: quota"}, for: 2m}
 - {at: 9m, name: gone, driver: {name: disk.csi.example.com, how: away}}""",
+    drawn="""
+- {driver: {name: x}, for: 10s..5m, values: {driver.name: drivers, driver.how: [away, failing]}}""",
     aspects=(Aspect(DRIVER, _settle),),
 )

@@ -26,11 +26,12 @@ added.
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, NamedTuple
 
 import msgpack
 import msgspec
@@ -41,6 +42,7 @@ from sim.units import Virtual
 
 _ENCODER = msgspec.msgpack.Encoder()
 _HEAD_BYTES = 3  # length of the head of a msgpack array of 16 to 65,535 elements; 1 for fewer
+PART = 1 << 18  # bytes read at once
 BATCH = 4096  # records packed at once; limits what a crash of the process can lose
 FORMAT = "orrery-trace/3"
 # In place of a kind: the last row of a closed file; records of series; the declaration of a series.
@@ -50,23 +52,47 @@ IN_SERIES = struct.Struct("<qq")  # number of a record's series, and its time
 Values = tuple[Any, ...]
 # The names of the kinds of record.  A program of a user's own may declare others.
 RecordKind = Literal[
-    "actor", "change", "command", "connection", "decision", "load", "refused", "schedule", "step", "step-end",
-    "sync-error", "write", "zone",
+    "actor", "change", "command", "connection", "decision", "load", "refused", "request", "rules", "schedule",
+    "step", "step-end", "sync-error", "write", "zone",
 ]  # fmt: skip
 
 
 class Kind:
     """One type of record.  `listeners` are called with (record id, at_us, cause, values) when one
-    is added.
+    is added, and so are `followers`, which do not change how records are written.
     """
 
-    __slots__ = ("fields", "ident", "listeners", "name")
+    __slots__ = ("fields", "followers", "ident", "listeners", "name")
 
     def __init__(self, ident: int, name: RecordKind, fields: tuple[str, ...]) -> None:
         self.ident = ident
         self.name = name
         self.fields = fields
         self.listeners: list[Callable[[int, Virtual, int, Values], None]] = []
+        self.followers: list[Callable[[int, Virtual, int, Values], None]] = []
+
+
+class SoFar(NamedTuple):
+    """The records of a trace up to an instant: the first `size` bytes of its file, and the rest."""
+
+    file: Path
+    size: int
+    rest: bytes
+
+    def parts(self) -> Iterator[bytes]:
+        """The bytes, in parts that are not empty."""
+        left = self.size
+        with self.file.open("rb") as opened:
+            while left and (part := opened.read(min(left, PART))):
+                left -= len(part)
+                yield part
+        if self.rest:
+            yield self.rest
+
+    def copy(self, path: Path) -> None:
+        """Write them to a file."""
+        with path.open("wb") as opened:
+            opened.writelines(self.parts())
 
 
 class Trace:
@@ -82,6 +108,7 @@ class Trace:
         # Gets the rows of each batch that is complete.
         self.watcher: Callable[[Sequence[Any]], None] | None = None
         self._kinds: dict[RecordKind, Kind] = {}
+        self._followers: list[Callable[[RecordKind, int, int, Values], None]] = []
         self._batch: list[Any] = []
         self._series = 0
         # The pieces of the last row of the batch, if that is a row of series.
@@ -92,7 +119,14 @@ class Trace:
         self._path = path
         self._file: IO[bytes] | None = None
         if path is not None:
-            self._file = growing(path, block(msgpack.packb({"format": FORMAT, **(header or {})})))
+            head = _head(header or {})
+            self._head_size = len(head)
+            self._file = growing(path, head)
+
+    @property
+    def path(self) -> Path | None:
+        """Its file, if it has one."""
+        return self._path
 
     def kind(self, name: RecordKind, *fields: str) -> Kind:
         """Declare a kind of record; repeating a declaration returns the same kind."""
@@ -102,6 +136,8 @@ class Trace:
                 raise ValueError(f"trace kind {name!r} is declared with {known.fields} and {fields}")
             return known
         made = self._kinds[name] = Kind(len(self._kinds) + 1, name, fields)
+        for follower in self._followers:
+            made.followers.append(_of_kind(name, follower))
         self._run = None
         self._batch.append((0, made.ident, name, fields))
         return made
@@ -109,6 +145,15 @@ class Trace:
     def listen(self, kind: Kind, listener: Callable[[int, Virtual, int, Values], None]) -> None:
         """Call `listener` with (record id, at_us, cause, values) for each record of this kind."""
         kind.listeners.append(listener)
+        kind.followers.append(listener)
+
+    def follow(self, follower: Callable[[RecordKind, int, int, Values], None]) -> None:
+        """Call `follower` with (name of the kind, record id, cause, values) for each record of each
+        kind, except for records of series; the trace stays the same.
+        """
+        self._followers.append(follower)
+        for kind in self._kinds.values():
+            kind.followers.append(_of_kind(kind.name, follower))
 
     def add(self, kind: Kind, at_us: Virtual, cause: int, values: Values) -> int:
         """Append a record; returns its id. Values are msgpack scalars, or tuples and dicts of them."""
@@ -125,9 +170,9 @@ class Trace:
         batch.append(row)
         if len(batch) >= BATCH:
             self._flush()
-        if kind.listeners:
+        if kind.followers:
             values = row[3:]
-            for listener in kind.listeners:
+            for listener in kind.followers:
                 listener(ident, row[1], row[2], values)
         return ident
 
@@ -211,17 +256,33 @@ class Trace:
         so_far.update(self._packed())
         return so_far.hexdigest()
 
-    def copy(self, path: Path) -> None:
-        """Write the records so far to another file, which has no end mark.
+    def so_far(self) -> SoFar:
+        """What a file of the records so far, which has no end mark, consists of.
 
         The trace itself does not change: the division of its rows into blocks is part of its hash.
+        Raises ValueError if it has no file.
         """
         if self._path is None:
             raise ValueError("a trace without a file keeps no records")
-        data = self._path.read_bytes()
-        if self._batch:
-            data += block(self._packed())
-        path.write_bytes(data)
+        rest = block(self._packed()) if self._batch else b""
+        return SoFar(self._path, self._path.stat().st_size, rest)
+
+    def move(self, so_far: SoFar, path: Path, header: Mapping[str, Any] | None = None) -> None:
+        """Continue in a copy of the file: in a copy of the process, of which `so_far` is from
+        before.
+
+        header: that of the copy, if it is another one
+        """
+        assert self._file is not None
+        source, at, copy = self._file.fileno(), 0, path.open("wb+")
+        if header is not None:
+            at = self._head_size
+            copy.write(_head(header))
+        while part := os.pread(source, min(so_far.size - at, PART), at):  # its file may have gone
+            copy.write(part)
+            at += len(part)
+        copy.flush()
+        self._path, self._file = path, copy
 
     def close(self) -> None:
         """Write the end mark, with the outcome of the run if there is one, and close the file."""
@@ -231,3 +292,15 @@ class Trace:
             end.append(self.outcome)
         self._write(msgpack.packb(end), last=True)
         self._file = None
+
+
+def _head(header: Mapping[str, Any]) -> bytes:
+    """The first block of a file."""
+    data: bytes = block(msgpack.packb({"format": FORMAT, **header}))
+    return data
+
+
+def _of_kind(
+    name: RecordKind, follower: Callable[[RecordKind, int, int, Values], None]
+) -> Callable[[int, Virtual, int, Values], None]:
+    return lambda ident, _, cause, values: follower(name, ident, cause, values)

@@ -5,8 +5,7 @@ Turns nothing: `sim.options.apiserver.server` parses them with the others.
 Holds: files are read when a cluster is served, not here; rules between options are those of
 upstream.
 
-Mirrors  kubernetes v1.25 pkg/kubeapiserver/options/authentication.go, apiserver
-         pkg/server/options/authentication.go: defaults and Validate.
+Mirrors  kubernetes v1.25 pkg/kubeapiserver/options/authentication.go: defaults and Validate.
 Differs  files are read by a cluster that is served; in a run without clients from outside they
          affect nothing. `service-account-issuer` and the keys have defaults, since a cluster here
          has no manifests that name them; `oidc-keys-file` does not exist upstream: it gives the
@@ -30,6 +29,7 @@ from sim.options.base import (
     string,
     strings,
 )
+from sim.options.groups.access import RequestHeaderFlags, TokenReviewFlags, check_needed
 from sim.units import SECOND
 
 HOUR_US = 3600 * SECOND
@@ -66,7 +66,7 @@ def _https(value: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class AuthenticationFlags:
+class AuthenticationFlags(TokenReviewFlags, RequestHeaderFlags):
     """The options by which clients from outside are authenticated, and tokens issued."""
 
     anonymous_auth: bool = option("anonymous-auth", boolean, True)
@@ -84,11 +84,6 @@ class AuthenticationFlags:
     service_account_max_token_expiration_us: int = option(
         "service-account-max-token-expiration", duration, "0s", check=_expiration
     )
-    requestheader_client_ca_file: str = option("requestheader-client-ca-file", file_name, "")
-    requestheader_allowed_names: tuple[str, ...] = option("requestheader-allowed-names", strings, "")
-    requestheader_username_headers: tuple[str, ...] = option("requestheader-username-headers", strings, "")
-    requestheader_group_headers: tuple[str, ...] = option("requestheader-group-headers", strings, "")
-    requestheader_extra_prefixes: tuple[str, ...] = option("requestheader-extra-headers-prefix", strings, "")
     proxy_client_cert_file: str = option("proxy-client-cert-file", file_name, "")
     proxy_client_key_file: str = option("proxy-client-key-file", file_name, "")
 
@@ -106,7 +101,6 @@ class AuthenticationFlags:
     token_webhook_version: str = option(
         "authentication-token-webhook-version", string, "v1beta1", check=one_of("v1", "v1beta1")
     )
-    token_webhook_cache_ttl_us: int = option("authentication-token-webhook-cache-ttl", duration, "2m0s")
 
     def issuers(self, default: str) -> tuple[str, ...]:
         """The accepted issuers of service account tokens."""
@@ -140,16 +134,5 @@ class AuthenticationFlags:
             "oidc-username-prefix": self.oidc_username_prefix,
             "oidc-required-claim": self.oidc_required_claims,
         }
-        of_proxy: dict[str, object] = {
-            "requestheader-allowed-names": self.requestheader_allowed_names,
-            "requestheader-username-headers": self.requestheader_username_headers,
-            "requestheader-group-headers": self.requestheader_group_headers,
-            "requestheader-extra-headers-prefix": self.requestheader_extra_prefixes,
-        }
-        for needed, given, dependents in (
-            ("oidc-issuer-url", self.oidc_issuer_url, of_issuer),
-            ("requestheader-client-ca-file", self.requestheader_client_ca_file, of_proxy),
-        ):
-            useless = next((name for name, value in dependents.items() if value and not given), "")
-            if useless:
-                raise ValueError(f"option {useless} has no effect without {needed}")
+        check_needed("oidc-issuer-url", self.oidc_issuer_url, of_issuer)
+        self.check_proxies()

@@ -44,7 +44,8 @@ from sim.options.base import (
     within,
 )
 from sim.options.features.gates import NO_PRIVILEGED, enabled, feature_gates, of_api_server
-from sim.options.metrics import MetricsFlags
+from sim.options.groups.access import AccessReviewFlags
+from sim.options.groups.metrics import MetricsFlags
 from sim.patterns import pattern
 from sim.units import MS
 
@@ -71,13 +72,13 @@ def _directives(value: tuple[str, ...]) -> str | None:
 
 def _network(value: str) -> str | None:
     try:
-        found = IPv4Network(value)
+        result = IPv4Network(value)
     except ValueError as problem:
         return f"must be a network such as 10.0.0.0/24: {problem}"
     # pkg/controlplane/services.go, cmd/kube-apiserver/app/options/validation.go
-    if found.num_addresses < ADDRESSES_MIN:
+    if result.num_addresses < ADDRESSES_MIN:
         return f"must be at least {ADDRESSES_MIN} IP addresses"
-    if found.prefixlen < PREFIX_MIN:
+    if result.prefixlen < PREFIX_MIN:
         return f"is too large; for 32-bit addresses, the mask must be >= {PREFIX_MIN}"
     return None
 
@@ -86,13 +87,13 @@ def _sizes(value: object) -> Mapping[str, int]:
     """Numbers by resource, from "pods#0,deployments.apps#0" or a list (etcd.go:
     ParseWatchCacheSizes).
     """
-    found = {}
+    result = {}
     for entry in strings(value):
         resource, sign, size = entry.partition("#")
         if not sign or not re.fullmatch("[0-9]{1,9}", size):
             raise ValueError("sizes such as pods#0,deployments.apps#0")
-        found[resource] = int(size)
-    return found
+        result[resource] = int(size)
+    return result
 
 
 _PORTS = pattern(r"([0-9]{1,5})(?:([-+])([0-9]{1,5}))?")
@@ -100,11 +101,11 @@ _PORTS = pattern(r"([0-9]{1,5})(?:([-+])([0-9]{1,5}))?")
 
 def _ports(value: object) -> range:
     """The ports of "30000-32767", "30000+100" or one: apimachinery util/net/port_range.go."""
-    found = _PORTS.fullmatch(str(value)) if isinstance(value, str | int) else None
-    if found is None:
+    result = _PORTS.fullmatch(str(value)) if isinstance(value, str | int) else None
+    if result is None:
         raise ValueError("ports such as 30000-32767")
-    first, number = int(found[1]), int(found[3] or 0)
-    last = number if found[2] == "-" else first + number - 1 if found[2] else first
+    first, number = int(result[1]), int(result[3] or 0)
+    last = number if result[2] == "-" else first + number - 1 if result[2] else first
     if last < first:
         raise ValueError("ports such as 30000-32767, of which the last is not before the first")
     if not 0 < first <= last <= PORT_MAX:
@@ -159,7 +160,7 @@ class ReplicaFlags:
 
 
 @dataclass(frozen=True, slots=True)
-class ApiServerFlags(AuthenticationFlags, AuditFlags, MetricsFlags, ReplicaFlags):
+class ApiServerFlags(AuthenticationFlags, AccessReviewFlags, AuditFlags, MetricsFlags, ReplicaFlags):
     """The options of every API server replica."""
 
     authorization_modes: tuple[str, ...] = option(
@@ -168,12 +169,6 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags, MetricsFlags, ReplicaFlags
     authorization_webhook_file: str = option(WEBHOOK_FILE, file_name, "")
     authorization_webhook_version: str = option(
         "authorization-webhook-version", string, "v1beta1", check=one_of("v1", "v1beta1")
-    )
-    authorization_webhook_authorized_us: int = option(
-        "authorization-webhook-cache-authorized-ttl", duration, "5m0s"
-    )
-    authorization_webhook_unauthorized_us: int = option(
-        "authorization-webhook-cache-unauthorized-ttl", duration, "30s"
     )
     authorization_policy_file: str = option(POLICY_FILE, file_name, "")
     priority_and_fairness: bool = option(FAIRNESS, boolean, True)
@@ -229,17 +224,17 @@ def parse_api_server(
 
 def _check_policy_file(flags: ApiServerFlags, places: Mapping[str, str], place: str) -> None:
     """Mirrors pkg/kubeapiserver/options/authorization.go (Validate)."""
-    wanted = "ABAC" in flags.authorization_modes
-    if wanted and not flags.authorization_policy_file:
+    target = "ABAC" in flags.authorization_modes
+    if target and not flags.authorization_policy_file:
         text = f"{AUTHORIZATION_MODE} ABAC's authorization policy file not passed"
         raise InputError(text, places.get(AUTHORIZATION_MODE, place), f"set {POLICY_FILE}")
-    if flags.authorization_policy_file and not wanted:
+    if flags.authorization_policy_file and not target:
         text = f"cannot specify {POLICY_FILE} without mode ABAC"
         raise InputError(text, places.get(POLICY_FILE, place), f"{AUTHORIZATION_MODE}: ABAC,Node,RBAC")
-    asked = WEBHOOK in flags.authorization_modes
-    if asked and not flags.authorization_webhook_file:
+    request = WEBHOOK in flags.authorization_modes
+    if request and not flags.authorization_webhook_file:
         text = f"{AUTHORIZATION_MODE} Webhook's authorization config file not passed"
         raise InputError(text, places.get(AUTHORIZATION_MODE, place), f"set {WEBHOOK_FILE}")
-    if flags.authorization_webhook_file and not asked:
+    if flags.authorization_webhook_file and not request:
         text = f"cannot specify {WEBHOOK_FILE} without mode Webhook"
         raise InputError(text, places.get(WEBHOOK_FILE, place), f"{AUTHORIZATION_MODE}: Node,RBAC,Webhook")

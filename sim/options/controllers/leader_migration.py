@@ -18,7 +18,7 @@ from typing import Any
 
 from sim.dataclass import dataclass
 from sim.options.base import boolean, document, option
-from sim.options.election import ElectionFlags
+from sim.options.groups.election import ElectionFlags
 
 KIND = "LeaderMigrationConfiguration"
 GROUP = "controllermanager.config."  # and the domain of the naming set
@@ -77,10 +77,10 @@ def read_migration(given: Mapping[str, Any]) -> Migration:
 
 
 def _leaders(given: Mapping[str, Any]) -> list[Any]:
-    found = given.get("controllerLeaders") or []
-    if not isinstance(found, list):
+    result = given.get("controllerLeaders") or []
+    if not isinstance(result, list):
         raise ValueError("controllerLeaders: wanted a list")
-    return found
+    return result
 
 
 def _leader(index: int, given: Any) -> tuple[str, str]:
@@ -91,7 +91,7 @@ def _leader(index: int, given: Any) -> tuple[str, str]:
     return fields["name"], fields["component"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: it is one of several bases
 class LeaderMigrationFlags(ElectionFlags):
     """The options of leader migration, beside those of leader election."""
 

@@ -39,17 +39,20 @@ from sim.options.base import (
     with_default,
     within,
 )
-from sim.options.client_flags import ClientFlags
 from sim.options.cloud import CLOUD, EXTERNAL, CloudSettings, cloud_provider, known_cloud, read_settings
+from sim.options.controllers.leader_migration import LeaderMigrationFlags
+from sim.options.controllers.networks import NodeNetworkFlags
 from sim.options.controllers.volumes import VolumeFlags
-from sim.options.election import ElectionFlags
 from sim.options.features.gates import (
     IDENTITY,
     STORAGE_VERSIONS,
     enabled,
     feature_gates,
 )
-from sim.options.serving import ServerFlags
+from sim.options.groups.client import ClientFlags
+from sim.options.groups.election import ElectionFlags
+from sim.options.groups.metrics import MetricsFlags
+from sim.options.groups.serving import ServerFlags
 from sim.units import MS
 
 # Every name that upstream's --controllers takes (NewControllerInitializers of v1.25); the one of
@@ -104,7 +107,9 @@ def _signing_file(what: str, signer: str, owner: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerManagerOptions(ClientFlags, VolumeFlags):
+class ControllerManagerOptions(
+    ClientFlags, ServerFlags, MetricsFlags, LeaderMigrationFlags, NodeNetworkFlags, VolumeFlags
+):
     """The options of one controller manager process."""
 
     # --- process ---
@@ -253,8 +258,8 @@ class ControllerManagerOptions(ClientFlags, VolumeFlags):
 
     def signs(self, queue: str) -> bool:
         """True if the signer of that queue runs: all do unless the files of some are named."""
-        given = self.signing_files()
-        return any(given[queue]) or not any(any(pair) for pair in given.values())
+        entry = self.signing_files()
+        return any(entry[queue]) or not any(any(pair) for pair in entry.values())
 
     def runs(self, controller: str) -> bool:
         """True if `controllers` enables the controller."""
@@ -267,7 +272,7 @@ class ControllerManagerOptions(ClientFlags, VolumeFlags):
     def lacks(self, controller: str) -> tuple[str, str] | None:
         """The option that a controller does nothing without, and its value; None if it lacks none."""
         return next(
-            ((option, value) for option, value, given in self._needs(controller) if not given),
+            ((option, value) for option, value, entry in self._needs(controller) if not entry),
             None,
         )
 

@@ -19,7 +19,6 @@ from typing import Any
 
 from sim.dataclass import dataclass
 from sim.options.base import boolean, duration, integer, more_than, one_of, option, string, within
-from sim.options.controllers.leader_migration import LeaderMigrationFlags
 
 Network = IPv4Network | IPv6Network
 RANGE_ALLOCATOR, CLOUD_ALLOCATOR = "RangeAllocator", "CloudAllocator"
@@ -37,25 +36,25 @@ def network(text: str) -> Network:
 
 def _networks(name: str, text: str) -> tuple[Network, ...]:
     """The networks of a text, one of each family at most."""
-    found = []
+    result = []
     for part in text.split(",") if text.strip() else ():
         try:
-            found.append(network(part))
+            result.append(network(part))
         except ValueError:
             raise ValueError(f"{name}: invalid CIDR address: {part.strip()}") from None
-    if len(found) > FAMILIES_MAX:
-        raise ValueError(f"{name}: len of clusters is:{len(found)} > more than max allowed of 2")
-    if len(found) == FAMILIES_MAX and found[0].version == found[1].version:
+    if len(result) > FAMILIES_MAX:
+        raise ValueError(f"{name}: len of clusters is:{len(result)} > more than max allowed of 2")
+    if len(result) == FAMILIES_MAX and result[0].version == result[1].version:
         raise ValueError(f"{name}: the two CIDRs are not dual stack, which needs one of each IP family")
-    return tuple(found)
+    return tuple(result)
 
 
 def _mask_size(family: str) -> Any:
     return option(f"node-cidr-mask-size{family}", integer, 0, check=_MASK)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeNetworkFlags(LeaderMigrationFlags):
+@dataclass(frozen=True)  # without slots: it is one of several bases
+class NodeNetworkFlags:
     """What nodeipam and route are given."""
 
     allocate_node_cidrs: bool = option("allocate-node-cidrs", boolean, False)
@@ -85,9 +84,9 @@ class NodeNetworkFlags(LeaderMigrationFlags):
     @property
     def mask_sizes(self) -> tuple[int, ...]:
         """The mask size of a node's pod CIDR, for each of the cluster's networks."""
-        given = {4: self.node_cidr_mask_size_ipv4, 6: self.node_cidr_mask_size_ipv6}
+        entry = {4: self.node_cidr_mask_size_ipv4, 6: self.node_cidr_mask_size_ipv6}
         return tuple(
-            self.node_cidr_mask_size or given[one.version] or MASK_SIZES[one.version]
+            self.node_cidr_mask_size or entry[one.version] or MASK_SIZES[one.version]
             for one in self.cluster_networks
         )
 
@@ -95,6 +94,11 @@ class NodeNetworkFlags(LeaderMigrationFlags):
     def takes_ranges_of_cloud(self) -> bool:
         """True if nodes get the pod CIDRs that the cloud has for their instances."""
         return self.cidr_allocator_type == CLOUD_ALLOCATOR
+
+    @property
+    def gives_ranges(self) -> bool:
+        """True if nodes get ranges of the cluster's networks."""
+        return self.allocate_node_cidrs and not self.takes_ranges_of_cloud
 
     def check_networks(self, cloud_provider: str) -> None:
         """Raises ValueError if the options contradict each other.

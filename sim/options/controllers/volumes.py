@@ -12,7 +12,6 @@ from typing import Any
 
 from sim.dataclass import dataclass
 from sim.options.base import boolean, document, duration, integer, more_than, option
-from sim.options.controllers.networks import NodeNetworkFlags
 from sim.units import SECOND
 
 
@@ -49,8 +48,8 @@ def _template(kind: str) -> Any:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeFlags(NodeNetworkFlags):
+@dataclass(frozen=True)  # without slots: it is one of several bases
+class VolumeFlags:
     """The options that loops of volumes read."""
 
     pvclaimbinder_sync_period_us: int = option(

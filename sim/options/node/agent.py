@@ -44,8 +44,8 @@ from sim.options.base import (
 from sim.options.client_config import configured_server, configured_token, host_of
 from sim.options.cloud import cloud_provider
 from sim.options.features.gates import enabled, feature_gates
+from sim.options.groups.logs import LogFlags
 from sim.options.node.addresses import node_can_have, node_ips
-from sim.options.node.logs import AgentLogFlags
 from sim.options.node.machine import MachineFlags
 from sim.options.node.resources import ResourceFlags
 from sim.options.node.servers import WEBHOOK, AgentServerOptions
@@ -148,13 +148,13 @@ def _sysctls(value: Sequence[str]) -> str | None:
 
 def _servers(value: object) -> tuple[str, ...]:
     """Addresses. Quirk: invalid ones are dropped (kubelet.go: NewMainKubelet)."""
-    found = []
+    result = []
     for text in strings(value):
         try:
-            found.append(str(ip_address(text)))
+            result.append(str(ip_address(text)))
         except ValueError:
             continue
-    return tuple(found)
+    return tuple(result)
 
 
 def _grace_periods(value: object) -> Mapping[str, int]:
@@ -213,10 +213,10 @@ def _url(value: str) -> str | None:
     """A server that a machine without names reaches."""
     try:
         url = urlsplit(value)
-        known = url.scheme == "http" and bool(ip_address(url.hostname or "")) and url.port != 0
+        entry = url.scheme == "http" and bool(ip_address(url.hostname or "")) and url.port != 0
     except ValueError:
-        known = False
-    return None if known or not value else "wanted http://ADDRESS:PORT/PATH, with an IP address"
+        entry = False
+    return None if entry or not value else "wanted http://ADDRESS:PORT/PATH, with an IP address"
 
 
 def _headers(value: object) -> tuple[tuple[str, str], ...]:
@@ -228,8 +228,13 @@ def _headers(value: object) -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeAgentOptions(AgentLogFlags, AgentServerOptions, MachineFlags, ResourceFlags, TakenFlags):
-    """The options of one node agent process."""
+class NodeAgentOptions(LogFlags, AgentServerOptions, MachineFlags, ResourceFlags, TakenFlags):
+    """The options of one node agent process.
+
+    certified: True if they say if its certificate is replaced: then it has one that ends
+    """
+
+    certified: bool = False
 
     # Upstream's default is none: the agent is standalone.
     client_config: Mapping[str, Any] = option("{short}config", document, OWN_CLUSTER)
@@ -349,8 +354,8 @@ class NodeAgentOptions(AgentLogFlags, AgentServerOptions, MachineFlags, Resource
         self.check_machine(self.feature_gates)
         self._check_gates()
         if len(self.node_ips) > 1 and self.cloud_provider:
-            given = ",".join(self.node_ips)
-            raise ValueError(f'dual-stack --node-ip "{given}" not supported when using a cloud provider')
+            entry = ",".join(self.node_ips)
+            raise ValueError(f'dual-stack --node-ip "{entry}" not supported when using a cloud provider')
         if self.shutdown_grace_period_critical_pods_us > self.shutdown_grace_period_us:
             raise ValueError("shutdown-grace-period-critical-pods must be <= shutdown-grace-period")
         if self.shutdown_grace_period_by_pod_priority and self.shutdown_grace_period_us:
@@ -386,8 +391,8 @@ class NodeAgentOptions(AgentLogFlags, AgentServerOptions, MachineFlags, Resource
     @property
     def keeps_certificates(self) -> bool:
         """True if API servers know the agent by a certificate that is simulated."""
-        asked = self.bootstrap_config or self.rotate_certificates or self.rotate_server_certificates
-        return bool(asked) and not self.standalone
+        request = self.bootstrap_config or self.certified or self.rotate_server_certificates
+        return bool(request) and not self.standalone
 
     @property
     def server(self) -> str:

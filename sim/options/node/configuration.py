@@ -64,6 +64,11 @@ def fields_of(content: Mapping[str, Any], names: Names, place: str = "") -> dict
     return found
 
 
+def options_of_file(names: Names) -> set[str]:
+    """The options that a file can say too."""
+    return {text.partition(" ")[0].format(short=names.short) for text in rows(_FIELDS)["fields"].values()}
+
+
 def with_configuration(
     flags: Mapping[str, Any], names: Names, place: str = "", places: Mapping[str, str] | None = None
 ) -> tuple[Mapping[str, Any], Mapping[str, str]]:

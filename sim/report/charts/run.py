@@ -1,9 +1,10 @@
 """The picture of a run: rows over one time axis that can be enlarged together.
 
 Turns a timeline into a specification: steps, nodes by zone, NoExecute taints, pods, availability,
-deletions, leaders and the rate of requests, each with its values under the pointer. Each workload
-has a row of its pods. Of more than ROWS_MAX, those with the most trouble have one. One row more
-shows any of the others, which the reader chooses.
+failed requests of clients, deletions, leaders and the rate of API requests, each with its values
+under the pointer. Each workload has a row of its pods. Of more than ROWS_MAX,
+those with the most trouble have one. One row more shows any of the others, which the reader
+chooses.
 
 Holds: the lowest and the highest value of each series are in the picture, also where a long run has
 more changes than a picture can show.
@@ -13,14 +14,16 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from io import StringIO
 
 from sim.report.charts.chart import Chart, Spec
 from sim.report.palette import LEADER, LEAVING, PLAIN, STATES, TAINT
-from sim.report.timeline import BUCKET_US, Timeline
+from sim.report.timeline import ANSWERED, BUCKET_US, Timeline
 from sim.report.workloads import WHY_PENDING
 from sim.series import Series
+from sim.units import SECOND
 
 NODES = ("ready", "not ready", "unknown")
 PODS = ("running", *WHY_PENDING, "pending", "terminating", "failed", "succeeded")
@@ -29,7 +32,7 @@ WELL = ("running", "succeeded")
 # workloads, and those that can be chosen.
 INSTANTS_MAX, CELLS = 1500, 400
 ROW_CELLS, CHOICE_CELLS = 100, 20
-ROWS_MAX, CHOICES_MAX = 8, 100  # workloads with a row; workloads that can be chosen
+ROWS_MAX, CHOICES_MAX = 8, 100  # workloads, or Services, with a row; workloads that can be chosen
 CHOICE = "workload"  # the parameter of the choice
 BARS = 240  # parts of the time in which deletions are counted
 LINES_MAX = 16  # named lines of steps
@@ -67,7 +70,9 @@ def _rows(timeline: Timeline, workloads: Sequence[str], end_us: int, end: int) -
     rows += [_taints(timeline, end_us), _areas("pods", timeline.pods, PODS, end_us, True)]
     for name in workloads:
         rows.append(_areas(name, timeline.workloads[name], PODS, end_us, False, ROW_CELLS))
-    rows += [_available(timeline, end_us), _deleted(timeline, end)]
+    rows.append(_available(timeline, end_us))
+    rows += [_failed(service, timeline, end_us) for service in _by_failures(timeline.clients)]
+    rows.append(_deleted(timeline, end))
     rows += [_leaders(timeline, lease, end) for lease in sorted({one.lease for one in timeline.reigns})]
     rows.append(_requests(timeline, end))
     return rows
@@ -423,6 +428,36 @@ def _deleted(timeline: Timeline, end: int) -> Spec | None:
     return _bars(
         f"pods marked for deletion in {width / 1000:.3g} s", starts, width, numbers, LEAVING, "pods", end
     )
+
+
+def _failures(outcomes: Mapping[str, Counter[int]]) -> int:
+    """How many requests of clients failed."""
+    return sum(seconds.total() for outcome, seconds in outcomes.items() if outcome != ANSWERED)
+
+
+def _by_failures(clients: Mapping[str, Mapping[str, Counter[int]]]) -> list[str]:
+    """The Services with requests of clients; of too many, those with the most that failed."""
+    return sorted(sorted(clients, key=lambda name: (-_failures(clients[name]), name))[:ROWS_MAX])
+
+
+def _failed(service: str, timeline: Timeline, end_us: int) -> Spec:
+    """Areas of the failed requests to a Service, by outcome; the tooltip has those answered too."""
+    outcomes = timeline.clients[service]
+    width = max(1, -(-end_us // (BARS * SECOND)))  # in seconds
+    starts = [*range(0, -(-end_us // SECOND), width)] or [0]
+    columns: dict[str, list[float]] = {}
+    for name in sorted(outcomes):
+        counts = [sum(outcomes[name][start + one] for one in range(width)) for start in starts]
+        columns[name] = [float(f"{count / width:.3g}") for count in (*counts, counts[-1])]
+    instants = [*(start * SECOND for start in starts), max(1, end_us)]
+    data, names = _spans(instants, columns), [name for name in columns if name != ANSWERED]
+    layers = [_hover(data, {name: f"{name}, a second" for name in columns}, _id(f"requests to {service}"))]
+    if names:
+        top = max(sum(values) for values in zip(*(columns[name] for name in names), strict=True))
+        layers.insert(0, _area(data, names, _y("n", top, ".3~s"), True))
+    failed, total = _failures(outcomes), sum(seconds.total() for seconds in outcomes.values())
+    title = f"failed requests to {service} a second; in all {failed:,} of {total:,}"
+    return _row(title, max(1, end_us // 1000), layers)
 
 
 def _requests(timeline: Timeline, end: int) -> Spec:

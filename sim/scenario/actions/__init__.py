@@ -23,7 +23,10 @@ MODULES = (
     "taint",
     "drain",
     "load",
+    "request",
     "mark",
+    "for_each",
+    "upgrade",
 )
 
 

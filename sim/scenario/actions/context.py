@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from sim.faults.shared.context import Context
+from sim.faults.shared.context import Context, Key
+from sim.faults.shared.kinds import Action
 from sim.scenario.read.source import Document, Path_
+
+# The kind of an action within a step, the action, and how long its effect lasts (both ends of a
+# range; None: without a known end).
+Inner = tuple[str, Action, tuple[int, int] | None]
 
 
 class UserContext(Context, Protocol):
@@ -27,6 +32,14 @@ class UserContext(Context, Protocol):
         """One object that is written out in the scenario."""
         ...
 
+    def acts_on_nodes(self, name: str, key: Key) -> bool:
+        """True if the kind of step of this name has the parameter `nodes`."""
+        ...
+
+    def inner(self, name: str, body: Any, lasts: Any, key: Key) -> Inner:
+        """An action within this step.  lasts: its `for`, None for none"""
+        ...
+
 
 def one_or_matching(context: Context, name: Any, selector: Any, verb: str) -> tuple[str, str]:
     """Name and selector of a target, of which exactly one is given."""
@@ -36,17 +49,25 @@ def one_or_matching(context: Context, name: Any, selector: Any, verb: str) -> tu
 
 
 def check_object(
-    context: UserContext, resource: str, namespace: str, name: str, within: tuple[str, ...] = ()
+    context: UserContext,
+    resource: str,
+    namespace: str,
+    name: str,
+    within: tuple[str, ...] = (),
+    key: str = "name",
 ) -> None:
-    """Check that the scenario makes an object.  within: keys that lead to the parameters"""
+    """Check that the scenario makes an object.  within: keys that lead to the parameters; key: the
+    parameter with the name
+    """
     plural = context.resource(resource, (*within, "resource")).plural
     of_kind = context.known.of_kind(plural)
     if not of_kind:
-        raise context.unknown((*within, "resource"), f"no {plural} are made by this scenario")
+        where = "resource" if key == "name" else key
+        raise context.unknown((*within, where), f"no {plural} are made by this scenario")
     if (namespace, name) not in of_kind:
         near = ", ".join(f"{space}/{one}" for space, one in of_kind)
         raise context.unknown(
-            (*within, "name"),
+            (*within, key),
             f"no {plural} {namespace}/{name} is made by this scenario",
             f"there are: {near}",
         )

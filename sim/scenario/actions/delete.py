@@ -10,7 +10,7 @@ from actors.users import DeleteAll
 from sim.client.client import Propagation
 from sim.dataclass import dataclass
 from sim.faults.shared.kinds import Action, Stage, StepKind
-from sim.faults.shared.parameters import Strict
+from sim.faults.shared.parameters import Among, Strict
 from sim.faults.shared.picks import PickObjects, checked_pick, drawn
 from sim.scenario.actions.context import UserContext, one_or_matching
 
@@ -25,6 +25,7 @@ class Delete(Strict):
     name: Annotated[str | UnsetType, Meta(description="Name of one object.")] = UNSET
     selector: Annotated[str | UnsetType, Meta(description="Labels of the objects.")] = UNSET
     pick: PickObjects = UNSET
+    among: Among = UNSET
     grace_period_seconds: Annotated[
         _Seconds | UnsetType, Meta(description="The grace period; default that of each object.")
     ] = UNSET
@@ -49,7 +50,7 @@ class DeleteObjects(Action):
     def begin(self, stage: Stage, step: str) -> None:
         """Begin the command."""
         chosen = self.resource, self.namespace, self.name, self.selector
-        draw = drawn(self.pick or "", step)
+        draw = drawn(self.pick or "", step, stage)
         stage.cluster.admin.do(DeleteAll(*chosen, self.grace_s, self.policy or "", draw))
 
 
@@ -64,7 +65,7 @@ def _check(context: UserContext, given: Delete) -> DeleteObjects:
         selector,
         None if isinstance(grace_s, UnsetType) else grace_s,
         None if isinstance(policy, UnsetType) else policy,
-        checked_pick(context, given.pick, selector) or None,
+        checked_pick(context, given.pick, given.among, selector) or None,
     )
 
 
@@ -79,4 +80,6 @@ A person deletes one object, or those that match a selector: all, or `pick` of t
 - {at: 13m, every: 1m, times: 5, delete: {resource: pods, selector: app=web, pick: 1}}      # another one each minute
 - {at: 13m, delete: {resource: namespaces, name: shop}}
 - {at: 13m, delete: {resource: deployments, name: web, propagationPolicy: Foreground}}""",
+    drawn="""
+- {delete: {resource: pods, pick: 1}, values: {delete.selector: selectors}}""",
 )

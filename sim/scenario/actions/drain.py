@@ -45,4 +45,6 @@ KIND = StepKind(
 A person closes nodes and evicts their pods, within disruption budgets.""",
     example="""
 - {at: 15m, drain: {nodes: {zone: a}, timeout: 10m}}""",
+    drawn="""
+- {drain: {nodes: {pick: 1}, timeout: 5m}, weight: 3, then: {uncordon: {nodes: {}}, delay: 1m..5m}}""",
 )

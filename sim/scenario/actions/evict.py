@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from actors.users import EvictAll
 from sim.dataclass import dataclass
 from sim.faults.shared.kinds import Action, Stage, StepKind
-from sim.faults.shared.parameters import Strict
+from sim.faults.shared.parameters import Among, Strict
 from sim.faults.shared.picks import PickObjects, checked_pick, drawn
 from sim.scenario.actions.context import UserContext, one_or_matching
 
@@ -21,6 +21,7 @@ class Evict(Strict):
     name: Annotated[str | UnsetType, Meta(description="Name of one pod.")] = UNSET
     selector: Annotated[str | UnsetType, Meta(description="Labels of the pods.")] = UNSET
     pick: PickObjects = UNSET
+    among: Among = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +36,15 @@ class EvictPods(Action):
     def begin(self, stage: Stage, step: str) -> None:
         """Begin the command."""
         stage.cluster.admin.do(
-            EvictAll(self.namespace, self.name, self.selector, drawn(self.pick or "", step))
+            EvictAll(self.namespace, self.name, self.selector, drawn(self.pick or "", step, stage))
         )
 
 
 def _check(context: UserContext, given: Evict) -> EvictPods:
     name, selector = one_or_matching(context, given.name, given.selector, "evicts")
-    return EvictPods(given.namespace, name, selector, checked_pick(context, given.pick, selector) or None)
+    return EvictPods(
+        given.namespace, name, selector, checked_pick(context, given.pick, given.among, selector) or None
+    )
 
 
 KIND = StepKind(
@@ -52,4 +55,6 @@ KIND = StepKind(
 A person evicts one pod, or those that match a selector (all, or `pick` of them), by the eviction API and so within disruption budgets.""",
     example="""
 - {at: 14m, evict: {selector: app=web}}""",
+    drawn="""
+- {evict: {pick: 1}, values: {evict.selector: selectors}}""",
 )

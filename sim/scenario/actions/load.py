@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -15,6 +16,7 @@ from sim.faults.shared.parameters import Count, Strict
 from sim.scenario.actions.context import UserContext, check_object
 from sim.units import SECOND
 
+CLIENTS_MAX = 10_000
 GAP_MIN_US = 100  # 10,000 requests a second are more than a control plane serves
 
 
@@ -44,6 +46,19 @@ class Load(Strict):
     list_: Annotated[str | UnsetType, Meta(description="A resource, listed from the storage each time.")] = (
         msgspec.field(name="list", default=UNSET)
     )
+    user: Annotated[
+        str,
+        Meta(
+            description="The user that sends the requests; without it an administrator, exempt from fairness."
+        ),
+    ] = ""
+    groups: Annotated[
+        list[str], Meta(description="The user's groups; without them those that come with its name.")
+    ] = []
+    clients: Annotated[
+        Annotated[int, Meta(ge=1, le=CLIENTS_MAX)] | UnsetType,
+        Meta(description="The number of programs that send in turn, spread over the API servers; default 1."),
+    ] = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +69,7 @@ class Generate(Action):
     lifetime_us: the time after which a created object is deleted
     scale: resource, namespace and name of the object, and the bounds of its number of replicas
     list_of: the resource that is listed
+    user, groups, clients: see `LoadSpec`
     """
 
     mean_gap_us: int
@@ -61,6 +77,9 @@ class Generate(Action):
     lifetime_us: int | None = None
     scale: tuple[str, str, str, int, int] | None = None
     list_of: str = ""
+    user: str | None = None
+    groups: tuple[str, ...] | None = None
+    clients: int | None = None
     untraced: ClassVar[tuple[str, ...]] = ("create",)
 
     def begin(self, stage: Stage, step: str) -> Undo:
@@ -71,12 +90,34 @@ class Generate(Action):
             lifetime_us=self.lifetime_us,
             scale=self.scale,
             list_of=self.list_of,
+            user=self.user or "",
+            groups=self.groups or (),
+            clients=self.clients or 1,
         )
-        undo: Undo = stage.cluster.admin.generate(step, spec)
-        return undo
+        cluster, what = stage.cluster, f"load {step}"
+        undo: Undo = cluster.admin.generate(step, spec)
+        hosts = [name for name, server in cluster.api_servers.items() if server.options.capacity_nano]
+        if not hosts:
+            return undo
+        # Servers that are full of it explain the silence of others.
+        cluster.kernel.standing.begin(what, hosts, mute=False)
+
+        def end() -> None:
+            cluster.kernel.standing.end(what, hosts)
+            undo()
+
+        return end
 
 
 def _check(context: UserContext, given: Load) -> Generate:
+    if given.groups and not given.user:
+        raise context.error("groups", "'groups' goes with 'user'", "name the user that has these groups")
+    job = _job(context, given)
+    clients = None if isinstance(given.clients, UnsetType) else given.clients
+    return replace(job, user=given.user or None, groups=tuple(given.groups) or None, clients=clients)
+
+
+def _job(context: UserContext, given: Load) -> Generate:
     gap_us = context.rate(given.rate, "rate")
     if gap_us < GAP_MIN_US:
         raise context.error("rate", f"{given.rate} is too much", f"at most {SECOND // GAP_MIN_US:,}/s")
@@ -111,5 +152,6 @@ Programs send requests at random instants: they create objects and delete them a
     example="""
 - {at: 17m, load: {rate: 2/s, lifetime: 30s, create: {apiVersion: v1, kind: ConfigMap, metadata: {name: burst}}}, for: 1m}
 - {at: 17m, load: {rate: 6/1m, scale: {resource: deployments, name: web, between: [3, 12]}}, for: 5m}
-- {at: 17m, load: {rate: 10/s, list: pods}, for: 1m}""",
+- {at: 17m, load: {rate: 10/s, list: pods}, for: 1m}
+- {at: 17m, load: {rate: 30/s, list: pods, user: "system:serviceaccount:telemetry:agent", clients: 20}, for: 1m}""",
 )

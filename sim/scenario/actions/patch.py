@@ -68,4 +68,7 @@ A person changes one object, or all that match a selector, by a JSON merge patch
     example="""
 - {at: 13m, patch: {resource: nodes, name: node-a-0, merge: {spec: {taints: [{key: k, effect: NoExecute}]}}}}
 - {at: 13m, patch: {resource: deployments, selector: app=web, merge: {spec: {paused: true}}}}""",
+    drawn="""
+- {patch: {resource: deployments, name: x, merge: {}}, values: {patch.name: deployments, patch.merge.spec.template.metadata.annotations.version: ["2", "3", "4"]}}
+- {patch: {resource: statefulsets, name: x, merge: {}}, values: {patch.name: statefulsets, patch.merge.spec.template.metadata.annotations.version: ["2", "3", "4"]}}""",
 )

@@ -49,4 +49,7 @@ KIND = StepKind(
 A person changes the number of replicas of an object.""",
     example="""
 - {at: 12m, scale: {resource: deployments, namespace: default, name: web, replicas: 9}}""",
+    drawn="""
+- {scale: {resource: deployments, name: x, replicas: 1}, values: {scale.name: deployments, scale.replicas: [0, 1, 3, 10]}}
+- {scale: {resource: statefulsets, name: x, replicas: 1}, values: {scale.name: statefulsets, scale.replicas: [0, 1, 3, 5]}}""",
 )

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from msgspec import UnsetType
 
 from sim.errors import FollowUp, InputError, Problems, suggestion_or_all
+from sim.faults.disturbances import LAST
 from sim.scenario.check import references
 from sim.scenario.plan.plan import PlannedStep, Span
 from sim.scenario.plan.timeline import kinds_of
@@ -75,6 +76,8 @@ class Windows:
     def _instant(self, wanted: str, path: Path_, *, opens: bool) -> Span | None:
         """The earliest and the latest time at which a window opens or closes; None if unknown."""
         base = _occurring(wanted)
+        if opens and wanted in LAST and wanted not in self._names:
+            return None
         if base in self._named and self._whole:
             references.check_after(self._document, wanted, self._named, self._steps, path)
         if not base or base in self._names:

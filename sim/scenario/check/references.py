@@ -92,7 +92,7 @@ def check_after(
         return
     if not _has_end(awaited):
         raise document.error(path, f"{base!r} has no end", f"write after: {name}")
-    ended = any(choice.for_us is not None for choice in awaited.choices)
+    ended = any(choice.for_us is not None or choice.ends is Ends.ITSELF for choice in awaited.choices)
     healed = any(choice.action.may_end(base) for step in planned for choice in step.choices)
     if not ended and not healed:
         raise document.error(path, f"nothing ends {base!r}", "give it 'for', or heal it")

@@ -8,6 +8,7 @@ from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
+import msgspec
 from msgspec import UNSET
 
 from actors.node.runtime.profile import manifest_file
@@ -16,16 +17,21 @@ from sim.api.scheme.scheme import Scheme
 from sim.dataclass import dataclass
 from sim.errors import FollowUp, InputError, suggestion
 from sim.faults.shared.context import Key
+from sim.faults.shared.kinds import Ends, StepKind
 from sim.faults.shared.parameters import Amount, Nodes, OneOrMore
 from sim.faults.shared.wording import first_names
 from sim.ident import NAMES
 from sim.options.base import raw_option
+from sim.options.node.proxy import proxy_of
 from sim.options.storage_drivers import driver_process
+from sim.scenario.actions import KINDS
+from sim.scenario.actions.context import Inner
 from sim.scenario.manifests.naming import translate
 from sim.scenario.plan.own_kinds import Planned, resource_named
 from sim.scenario.plan.plan import ClusterPlan, NodePlan
 from sim.scenario.plan.storage import storage_objects
 from sim.scenario.read.source import Document, Path_
+from sim.scenario.schema.decode import plain_message
 from sim.units import quantity_milli, quantity_value
 
 ROLES = ("controller-manager-leader", "scheduler-leader")
@@ -87,6 +93,8 @@ class Known:
     metrics: True if the cluster has a metrics server
     cloud: True if the controller manager queries a cloud for instances
     drivers: names of the storage drivers
+    certified: names of processes, roles and nodes with a certificate that ends
+    proxied: True if the nodes have proxies, so that clients may send requests
     files: of static pods
     steps: the kind of each earlier step, by its name
     sure: False if the cluster or its objects have errors: what a step names may be among these
@@ -100,6 +108,8 @@ class Known:
     metrics: bool = False
     cloud: bool = False
     drivers: tuple[str, ...] = ()
+    certified: tuple[str, ...] = ()
+    proxied: bool = False
     files: dict[str, None] = field(default_factory=dict)
     steps: dict[str, str] = field(default_factory=dict)
     sure: bool = True
@@ -107,8 +117,8 @@ class Known:
 
     def of_kind(self, plural: str) -> list[tuple[str, str]]:
         """Namespace and name of the objects of a kind that steps may name."""
-        made = [(namespace, name) for kind, namespace, name in self.objects if kind == plural]
-        return [*made, *self.existing(plural)]
+        new = [(namespace, name) for kind, namespace, name in self.objects if kind == plural]
+        return [*new, *self.existing(plural)]
 
     @staticmethod
     def of(cluster: ClusterPlan, objects: Sequence[Mapping[str, Any]]) -> Known:
@@ -119,22 +129,32 @@ class Known:
                 ("apiserver", cluster.api_server),
                 ("controller-manager", cluster.controller_manager),
                 ("scheduler", cluster.scheduler),
+                *cluster.schedulers.items(),
             )
             for index in range(part.replicas)
         ]
         roles = [role for role in ROLES if f"{role.removesuffix('-leader')}-0" in control]
         drivers = [driver_process(one.driver.name) for one in cluster.storage]
+        proxied = cluster.kube_proxy is not None
+        proxies = [proxy_of(node.name) for node in cluster.nodes] if proxied else []
         planned = Planned()
         scheme = Scheme(NAMES[cluster.naming], frozenset()).beside(planned)
-        known = Known(
-            cluster.nodes, ("storage", *control, *drivers, *roles), [], scheme, planned, cluster.metrics
+        entry = Known(
+            cluster.nodes,
+            ("storage", *control, *drivers, *proxies, *roles),
+            [],
+            scheme,
+            planned,
+            cluster.metrics,
         )
-        known.drivers = tuple(one.driver.name for one in cluster.storage)
-        known.cloud = bool(raw_option(cluster.controller_manager.flags, "cloud-provider"))
-        known.add(storage_objects(cluster.storage, scheme.names))
-        known.add(objects)
-        known.files = {manifest_file(pod): None for node in cluster.nodes for pod in node.static_pods}
-        return known
+        entry.drivers = tuple(one.driver.name for one in cluster.storage)
+        entry.cloud = bool(raw_option(cluster.controller_manager.flags, "cloud-provider"))
+        entry.proxied = proxied
+        entry.certified = cluster.certified((*control, *roles))
+        entry.add(storage_objects(cluster.storage, scheme.names))
+        entry.add(objects)
+        entry.files = {manifest_file(pod): None for node in cluster.nodes for pod in node.static_pods}
+        return entry
 
     def add(self, objects: Sequence[Mapping[str, Any]]) -> None:
         """Note objects that are made."""
@@ -151,12 +171,14 @@ class StepContext:
     """The check of one step; satisfies `sim.scenario.actions.context.UserContext`.
 
     path: of the step's action in the document
+    checks: the check of the step, which cannot be within itself
     """
 
     compiler: Compiler
     known: Known
     path: Path_
     naming: str
+    checks: object = None
 
     @property
     def document(self) -> Document:
@@ -243,13 +265,13 @@ class StepContext:
         self._check_names(wanted.name, [node.name for node in nodes], (key, "name"), "node")
         self._check_names(wanted.zone, zones, (key, "zone"), "zone")
         labels = translate({} if wanted.labels is UNSET else wanted.labels, self.naming)
-        found = [node for node in nodes if _selects(wanted, labels, node, self.naming)]
-        if not found:
+        result = [node for node in nodes if _selects(wanted, labels, node, self.naming)]
+        if not result:
             remedy = f"{len(nodes)} nodes" + (f" in zones {', '.join(zones)}" if zones else "")
             raise self.unknown(key, "no node matches this selection", f"there are {remedy}")
-        if isinstance(wanted.count, int) and wanted.count > len(found):
-            raise self.unknown(key, f"cannot take the first {wanted.count}: there are {len(found)}")
-        return tuple(node.name for node in found[: None if wanted.count is UNSET else wanted.count])
+        if isinstance(wanted.count, int) and wanted.count > len(result):
+            raise self.unknown(key, f"cannot take the first {wanted.count}: there are {len(result)}")
+        return tuple(node.name for node in result[: None if wanted.count is UNSET else wanted.count])
 
     def _check_names(self, wanted: Any, known: Sequence[str], key: Key, what: str) -> None:
         for name in [wanted] if isinstance(wanted, str) else wanted or ():
@@ -262,7 +284,7 @@ class StepContext:
         names = [wanted] if isinstance(wanted, str) else wanted
         if not names:
             raise self.error(key, "the list is empty")
-        found: list[str] = []
+        result: list[str] = []
         for name in names:
             if hosts and name in ROLES:
                 raise self.error(
@@ -271,13 +293,17 @@ class StepContext:
                     f"name hosts, such as {name.removesuffix('-leader')}-0",
                 )
             members = self._processes(name)
+            if hosts and self.known.proxied:
+                home = next((node.name for node in self.known.nodes if proxy_of(node.name) in members), "")
+                if home:
+                    raise self.error(key, f"{proxy_of(home)} is no host, it runs on {home}", "name the node")
             if not members:
                 others = f"known are {', '.join(self.known.actors)}, node names, 'nodes' and 'zone Z'"
                 nodes = (node.name for node in self.known.nodes)
                 remedy = suggestion(name, [*self.known.actors, *nodes], others)
                 raise self.unknown(key, f"no actor is named {name!r}", remedy)
-            found += [member for member in members if member not in found]
-        return tuple(found)
+            result += [member for member in members if member not in result]
+        return tuple(result)
 
     def _processes(self, name: str) -> list[str]:
         """The processes that a name means: a zone, all nodes, a group of replicas, or one process."""
@@ -291,11 +317,11 @@ class StepContext:
 
     def servers(self, wanted: OneOrMore) -> tuple[str, ...]:
         """Names of API servers, of the parameter `apiServer`."""
-        found = self.actors(wanted, "apiServer")
-        for name in found:
+        result = self.actors(wanted, "apiServer")
+        for name in result:
             if not name.startswith(SERVERS):
                 raise self.error("apiServer", f"{name} is no API server", "name one, such as apiserver-0")
-        return found
+        return result
 
     # --- objects ----------------------------------------------------------------------------------
 
@@ -311,6 +337,31 @@ class StepContext:
     def manifest(self, value: Any, key: str) -> Mapping[str, Any]:
         """One object that is written out in the scenario."""
         return self.compiler.manifest(value, self._at(key), self.naming)
+
+    # --- actions within the step ------------------------------------------------------------------
+
+    def acts_on_nodes(self, name: str, key: Key) -> bool:
+        """True if the kind of step of this name has the parameter `nodes`."""
+        return "nodes" in self._kind(name, key).parameters.__struct_fields__
+
+    def _kind(self, name: str, key: Key) -> StepKind:
+        kinds = {kind.name: kind for kind in KINDS.values() if kind.check is not self.checks}
+        if name not in kinds:
+            raise self.error(key, f"there is no action {name!r}", suggestion(name, [*kinds]))
+        return kinds[name]
+
+    def inner(self, name: str, body: Any, lasts: Any, key: Key) -> Inner:
+        """An action within this step.  lasts: its `for`, None for none"""
+        kind = self._kind(name, key)
+        try:
+            parameters = msgspec.convert(body, kind.parameters)
+        except msgspec.ValidationError as error:
+            raise self.error(key, f"{name}: {plain_message(error)}") from None
+        context = StepContext(self.compiler, self.known, self._at(key), self.naming)
+        action, entry = kind.check(context, parameters), lasts or kind.duration_of(parameters)
+        if lasts is not None and (kind.ends is not Ends.LATER or not action.lasts):
+            raise self.error(key, f"'for' has no effect on {name}: it has no end")
+        return name, action, None if entry is None else self.compiler.latency(str(entry), self._at(key))
 
 
 def _selects(wanted: Nodes, labels: Mapping[str, str], node: NodePlan, naming: str) -> bool:

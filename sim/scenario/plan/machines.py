@@ -26,18 +26,18 @@ def machine_parts(
 
     duration: reads a duration, with its place
     """
-    given, problems, error = group.topology, Problems(), document.error
-    memory, swap_bytes = tuple(str(amount) for amount in given.memory), 0
+    entry, problems, error = group.topology, Problems(), document.error
+    memory, swap_bytes = tuple(str(amount) for amount in entry.memory), 0
     with problems.part():
         swap_bytes = _bytes(document, group.swap, (*path, "swap"))
     with problems.part():
         for index, amount in enumerate(memory):
             _bytes(document, amount, (*path, "topology", "memory", index))
     problems.report()
-    topology = TopologySpec(given.sockets, given.numa_nodes, given.threads_per_core, memory)
+    topology = TopologySpec(entry.sockets, entry.numa_nodes, entry.threads_per_core, memory)
     if topology != PLAIN and (text := topology_problem(topology, capacity)):
         problems.add(error((*path, "topology"), text))
-    found: dict[str, DeviceSpec] = {}
+    result: dict[str, DeviceSpec] = {}
     for index, one in enumerate(group.devices):
         here: Path_ = (*path, "devices", index)
         ids = tuple(one.ids) or tuple(f"dev-{number}" for number in range(one.count or 0))
@@ -45,7 +45,7 @@ def machine_parts(
         with problems.part():
             register_us = duration(one.register_after, (*here, "registerAfter"))
         spec = DeviceSpec(one.resource, ids, tuple(one.numa), one.env, register_us)
-        if one.resource in found or one.resource in capacity:
+        if one.resource in result or one.resource in capacity:
             problems.add(error((*here, "resource"), f"the group has {one.resource} already"))
         elif not is_extended(one.resource):
             what = f"{one.resource!r} is no extended resource, such as example.com/gpu"
@@ -54,9 +54,9 @@ def machine_parts(
             spec, topology.numa_nodes, counted=one.count is not None and bool(one.ids)
         ):
             problems.add(error(here, text))
-        found[one.resource] = spec
+        result[one.resource] = spec
     problems.report()
-    return topology, tuple(found.values()), swap_bytes
+    return topology, tuple(result.values()), swap_bytes
 
 
 def _bytes(document: Document, amount: Amount, path: Path_) -> int:

@@ -32,8 +32,9 @@ from sim.options.controllers.manager import ControllerManagerOptions
 from sim.options.node.agent import NodeAgentOptions
 from sim.options.node.configuration import CONFIG, fields_of
 from sim.options.scheduler import SchedulerOptions
+from sim.scenario.read.option_file import OptionFile
 from sim.scenario.read.samples import inside
-from sim.scenario.read.source import Document, Path_, read_document
+from sim.scenario.read.source import Document, Path_
 
 # The options of each daemon, by its key in a scenario.
 DAEMONS: Mapping[str, type[Any]] = {
@@ -50,21 +51,22 @@ def with_files(
 
     path: of the flags in the document, below the key of the daemon, or of a group of nodes
     """
-    readers = _readers(DAEMONS.get(str(path[-2]), NodeAgentOptions), names)
-    found = dict(flags)
+    daemon = SchedulerOptions if "schedulers" in path else DAEMONS.get(str(path[-2]), NodeAgentOptions)
+    readers = _readers(daemon, names)
+    result = dict(flags)
     for name, value in flags.items():
         reader = readers.get(name.removeprefix("--"))
         if (reader is file_name and isinstance(value, str) and value) or (
             reader is certificates and isinstance(value, str) and value and BEGIN_PEM not in value
         ):
-            found[name] = str(folder / value)
+            result[name] = str(folder / value)
         elif reader is file_names and isinstance(value, str | list):
-            found[name] = [str(folder / each) if isinstance(each, str) else each for each in _listed(value)]
+            result[name] = [str(folder / each) if isinstance(each, str) else each for each in _listed(value)]
         elif reader is content_reader and isinstance(value, str) and value:
             at = (*path, name)
             content = _content(document, folder, value, at)
-            found[name] = _with_plugins(document, folder, Path(value).parent, content, at)
-    return found
+            result[name] = _with_plugins(document, folder, Path(value).parent, content, at)
+    return result
 
 
 def _readers(daemon: type[Any], names: Names) -> dict[str, Reader]:
@@ -78,26 +80,50 @@ def agent_flags(
     a configuration file.  Raises InputError.
     """
     places = {name: document.place((*path, name)) for name in flags}
-    given = raw_option(flags, CONFIG)
-    if not flags or not given:
+    entry = raw_option(flags, CONFIG)
+    if not flags or not entry:
         return with_files(document, folder, flags, path, names), document.place(path), places
     name = CONFIG if CONFIG in flags else f"--{CONFIG}"
     source, above, beside = document, (*path, name), folder
-    if isinstance(given, str):
-        source, above = _read(document, folder, given, above), ()
-        beside = (folder / given).parent
-        given = source.value
+    if isinstance(entry, str):
+        source, above = _read(document, folder, entry, above), ()
+        beside = (folder / entry).parent
+        entry = source.value
     below = (each for each in source.places if each[: len(above)] == above and len(each) > len(above))
     for each in below:
         places[".".join((CONFIG, *map(str, each[len(above) :])))] = source.key_place(each)
-    if isinstance(given, Mapping):
-        given = _with_paths(given, beside, names, places.get(f"{CONFIG}.apiVersion", source.place(above)))
+    if isinstance(entry, Mapping):
+        entry = _with_paths(entry, beside, names, places.get(f"{CONFIG}.apiVersion", source.place(above)))
     others = {option: value for option, value in flags.items() if option != name}
     return (
-        {**with_files(document, folder, others, path, names), name: given},
+        {**with_files(document, folder, others, path, names), name: entry},
         document.place(path),
         places,
     )
+
+
+def complete_cluster(document: Document, folder: Path, names: Names) -> dict[str, Any]:
+    """The section `cluster` with the content or the whole path of each file that an option names,
+    so that it needs no folder.  Raises InputError.
+    """
+    folder = folder.resolve()
+
+    def whole(part: Mapping[str, Any], *keys: str | int) -> Mapping[str, Any]:
+        flags, path = part.get("flags"), ("spec", "cluster", *keys, "flags")
+        if not flags:
+            return part
+        if keys[0] == "nodes":
+            return {**part, "flags": agent_flags(document, folder, flags, path, names)[0]}
+        return {**part, "flags": with_files(document, folder, flags, path, names)}
+
+    cluster = dict(document.value["spec"].get("cluster", {}))
+    cluster |= {key: whole(cluster[key], key) for key in DAEMONS if key in cluster}
+    cluster |= {
+        key: [whole(part, key, index) for index, part in enumerate(cluster[key])]
+        for key in ("nodes", "schedulers")
+        if key in cluster
+    }
+    return cluster
 
 
 def _with_paths(content: Mapping[str, Any], folder: Path, names: Names, place: str) -> Mapping[str, Any]:
@@ -127,8 +153,9 @@ def _content(document: Document, folder: Path, entry: str, path: Path_) -> Any:
 
 
 def _read(document: Document, folder: Path, entry: str, path: Path_) -> Document:
-    file = inside(document, folder, entry, path)
-    return read_document(file, str(folder / entry), document.place(path))
+    inside(document, folder, entry, path)
+    option = str(path[-1]).removeprefix("--")
+    return OptionFile(option, str(folder / entry), document.place(path)).document()
 
 
 def _with_plugins(document: Document, folder: Path, beside: Path, content: Any, path: Path_) -> Any:

@@ -47,8 +47,8 @@ def resource_named(scheme: Scheme, name: str) -> Resource:
 
 def kind_remedy(scheme: Scheme, kind: str) -> str:
     """The remedy for an unknown kind: the versions that have it, or kinds with a similar name."""
-    made = [resource for resource in scheme.resources if "create" in resource.verbs]
-    versions = [resource.api_version for resource in made if resource.kind == kind]
+    new = [resource for resource in scheme.resources if "create" in resource.verbs]
+    versions = [resource.api_version for resource in new if resource.kind == kind]
     if versions:
         return f"it is in {', '.join(dict.fromkeys(versions))}"
-    return suggestion_or_all(kind, sorted({resource.kind: None for resource in made}))
+    return suggestion_or_all(kind, sorted({resource.kind: None for resource in new}))

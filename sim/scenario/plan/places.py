@@ -9,24 +9,35 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 
 from sim.patterns import pattern
+from sim.scenario.plan.context import Compiler
 from sim.scenario.read.source import Document, Path_
+from sim.scenario.schema.sections import Cluster
 
 PLACED = ("deployments", "replicasets", "statefulsets", "replicationcontrollers")
 _WORKLOAD = pattern(rf"({'|'.join(PLACED)})/[^/]+/[^/]+")
 
 
-def places_of(
+HERE: Path_ = ("spec", "cluster", "places")
+
+
+def places_of(compiler: Compiler, cluster: Cluster, nodes: Container[str]) -> Mapping[str, tuple[str, ...]]:
+    """The nodes of the pods of each workload; an error in them is noted.
+
+    nodes: the names of the nodes of the scenario
+    """
+    with compiler.part(HERE):
+        _check(compiler.document, HERE, cluster.places, cluster.established, nodes)
+    return {workload: tuple(places) for workload, places in cluster.places.items()}
+
+
+def _check(
     document: Document,
     path: Path_,
     given: Mapping[str, Sequence[str]],
     established: bool,
     nodes: Container[str],
-) -> Mapping[str, tuple[str, ...]]:
-    """The nodes of the pods of each workload.  Raises InputError.
-
-    path: of the field in the document
-    nodes: the names of the nodes of the scenario
-    """
+) -> None:
+    """Raises InputError."""
     if given and not established:
         remedy = "add established: true, or leave places out"
         raise document.error(path, "pods have places only in an established cluster", remedy)
@@ -37,4 +48,3 @@ def places_of(
         for index, node in enumerate(places):
             if node not in nodes:
                 raise document.error((*path, workload, index), f"there is no node {node}")
-    return {workload: tuple(places) for workload, places in given.items()}

@@ -17,14 +17,14 @@ def epoch_of(compiler: Compiler, text: str) -> Wall | None:
     collected.
     """
     path = ("spec", "cluster", "epoch")
-    found: Wall | None = None
+    result: Wall | None = None
     with compiler.part(path):
         try:
-            found = Wall(parse_time(text)) if text else None
+            result = Wall(parse_time(text)) if text else None
         except ValueError:
             remedy = "write it as 2026-11-28T16:00:00Z"
             raise compiler.document.error(path, f"{text!r} is no time", remedy) from None
-    return found
+    return result
 
 
 def as_served(cluster: ClusterPlan) -> ClusterPlan:

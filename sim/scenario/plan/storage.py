@@ -142,12 +142,12 @@ class _Entry:
 
     def _duration(self, key: str, text: str) -> int:
         try:
-            found = parse_duration_us(text)
+            result = parse_duration_us(text)
         except ValueError:
-            found = -1
-        if found < 0:
+            result = -1
+        if result < 0:
             raise self._error(key, f"{text!r} is not a duration", "write it as 500ms, 20s or 2m")
-        return found
+        return result
 
     def _capacity(self) -> int | None:
         value = self._entry.capacity
@@ -163,20 +163,20 @@ class _Entry:
 
     def _topology(self) -> str:
         """The label that disks and their pods have to agree in."""
-        given, names = self._entry.topology, self._names
-        if not given:
+        entry, names = self._entry.topology, self._names
+        if not entry:
             return names.label_zone if self._entry.zones else ""
-        if given == HOSTNAME:
+        if entry == HOSTNAME:
             if self._entry.zones:
                 raise self._error("zones", "disks that belong to one node have no zones", "leave them out")
             return names.label_hostname
-        if given == ZONE:
+        if entry == ZONE:
             return names.label_zone
-        for wrong in labels({given: ""}, "topology"):
+        for wrong in labels({entry: ""}, "topology"):
             raise self._error(
-                "topology", f"{given!r} is not a label: {wrong.message}", "zone, hostname or a label"
+                "topology", f"{entry!r} is not a label: {wrong.message}", "zone, hostname or a label"
             )
-        return given
+        return entry
 
     def _check_zones(self) -> None:
         for zone in self._entry.zones if self._zones else ():
@@ -216,7 +216,7 @@ def _storage_class(plan: StoragePlan, names: Names) -> Obj:
     metadata: Obj = {"name": plan.class_name}
     if plan.default:
         metadata["annotations"] = {names.annotation_default_storage_class: "true"}
-    found: Obj = {
+    result: Obj = {
         "apiVersion": names.api_version("storage", "v1"),
         "kind": "StorageClass",
         "metadata": metadata,
@@ -227,8 +227,8 @@ def _storage_class(plan: StoragePlan, names: Names) -> Obj:
     }
     if driver.zones:
         terms = [{"key": driver.topology_key, "values": [*driver.zones]}]
-        found["allowedTopologies"] = [{"matchLabelExpressions": terms}]
-    return found
+        result["allowedTopologies"] = [{"matchLabelExpressions": terms}]
+    return result
 
 
 def _rights(driver: StorageDriver, names: Names) -> list[Obj]:

@@ -17,7 +17,9 @@ from msgspec import UNSET
 from sim.errors import Problems
 from sim.faults.machines.heal import EndStep, HealNodes
 from sim.faults.shared.kinds import Action, Ends, StepKind
-from sim.faults.shared.parameters import Nodes
+from sim.faults.shared.parameters import Nodes, OfProcesses
+from sim.faults.shared.picks import checked_pick, draw_of
+from sim.kernel.draws.streams import Drawn
 from sim.patterns import pattern
 from sim.scenario.actions import KINDS
 from sim.scenario.plan.context import Compiler, Known, StepContext
@@ -37,7 +39,7 @@ def plan_timeline(
 ) -> dict[int, PlannedStep]:
     """Plan the steps that have no errors, by their numbers; the errors are collected."""
     names = [step_name(step, index) for index, step in enumerate(timeline)]
-    planner = _Planner(compiler, known, naming, duration_us, names)
+    planner = Planner(compiler, known, naming, duration_us, names)
     planned: dict[int, PlannedStep] = {}
     for index, step in enumerate(timeline):
         with compiler.part(("spec", "timeline", index)):
@@ -79,6 +81,11 @@ def _check_reach(
         raise compiler.document.error(
             (*path, key), f"that is {shown} at the earliest, after the end of the run"
         )
+    for choice in step.choices:
+        past_us = choice.action.past_us
+        if past_us is not None and past_us >= first_us:
+            what = f"{format_duration(past_us)} is not before the step, {format_duration(first_us)} at the earliest"
+            raise compiler.document.error(path, what, "it goes back to an instant before it")
     repeat = step.repeat
     if repeat is None:
         return
@@ -128,17 +135,17 @@ def awaited(after: str) -> str:
 
 def step_name(step: steps.Step, index: int) -> str:
     """The name of a step: its own, or one made of its action and number."""
-    given = steps.given_actions(step)
-    return step.name or f"{_shown(given[0]) if given else 'step'}-{index + 1}"
+    entry = steps.given_actions(step)
+    return step.name or f"{_shown(entry[0]) if entry else 'step'}-{index + 1}"
 
 
 def possible_names(timeline: Iterable[steps.Step]) -> set[str]:
     """Names of all steps and kinds of their actions, whether or not they have errors."""
-    found: set[str] = set()
+    result: set[str] = set()
     for index, step in enumerate(timeline):
         drawn = () if step.random is UNSET else step.random
-        found |= {step_name(step, index), *map(_shown, (*steps.given_actions(step), *_actions_of(drawn)))}
-    return found
+        result |= {step_name(step, index), *map(_shown, (*steps.given_actions(step), *_actions_of(drawn)))}
+    return result
 
 
 def _actions_of(drawn: Iterable[steps.Drawn]) -> list[str]:
@@ -163,7 +170,9 @@ def _shown(key: str) -> str:
     return KINDS[key].name if key in KINDS else key
 
 
-class _Planner:
+class Planner:
+    """Plans the steps of a timeline."""
+
     def __init__(
         self, compiler: Compiler, known: Known, naming: str, duration_us: int, names: Sequence[str]
     ) -> None:
@@ -175,14 +184,15 @@ class _Planner:
         self.names = names
 
     def step(self, step: steps.Step, index: int) -> PlannedStep:
+        """Plan one step.  Raises InputError with every error."""
         path: Path_ = ("spec", "timeline", index)
         name = self.names[index]
         problems = Problems()
         with problems.part():
             self._check_name(name, index, (*path, "name"))
-        given = steps.given_actions(step)
-        if given:  # later steps may name it, although it has errors
-            self.known.steps[name] = _shown(given[0])
+        entry = steps.given_actions(step)
+        if entry:  # later steps may name it, although it has errors
+            self.known.steps[name] = _shown(entry[0])
         with problems.part():
             choices = self._choices(step, path)
             self.known.steps[name] = choices[0].kind
@@ -190,6 +200,8 @@ class _Planner:
             start = self._start(step, path, name)
             repeat = self._repeat(step, path, start)
         problems.report()
+        for choice in choices:
+            self._check_draws(choice, repeat, path)
         return PlannedStep(name, start, choices, repeat, self.document.place(path), step.by)
 
     def _check_name(self, name: str, index: int, path: Path_) -> None:
@@ -205,12 +217,12 @@ class _Planner:
     # --- what -------------------------------------------------------------------------------------
 
     def _choices(self, step: steps.Step, path: Path_) -> tuple[PlannedAction, ...]:
-        given = steps.given_actions(step)
-        if len(given) != 1:
-            what = " and ".join(map(_shown, given)) or "nothing"
+        entry = steps.given_actions(step)
+        if len(entry) != 1:
+            what = " and ".join(map(_shown, entry)) or "nothing"
             raise self.document.error(path, f"a step has exactly one action; this one has {what}")
         if not isinstance(step.random, list):
-            return (self._action(step, given[0], path),)
+            return (self.action(step, entry[0], path),)
         if step.for_ is not UNSET:
             raise self.document.error(
                 (*path, "for"), "a random step has no end", "give each draw its own 'for'"
@@ -224,19 +236,23 @@ class _Planner:
                 if len(kinds) != 1:
                     what = " and ".join(map(_shown, kinds)) or "nothing"
                     raise self.document.error(where, f"a draw has exactly one action; this one has {what}")
-                choices.append(self._action(drawn, kinds[0], where))
+                choices.append(self.action(drawn, kinds[0], where))
         problems.report()
         return tuple(choices)
 
-    def _action(self, step: steps.Step | steps.Drawn, key: str, path: Path_) -> PlannedAction:
+    def action(self, step: steps.Step | steps.Drawn, key: str, path: Path_) -> PlannedAction:
+        """Plan what a step does by its field `key`.  Raises InputError."""
         body, kind = getattr(step, key), KINDS[key]
         where = (*path, kind.name)
         problems = Problems()
         with problems.part():
-            action = kind.check(StepContext(self.compiler, self.known, where, self.naming), body)
+            context = StepContext(self.compiler, self.known, where, self.naming, kind.check)
+            action = kind.check(context, body)
             if isinstance(action, EndStep | HealNodes) and isinstance(step, steps.Drawn):
                 raise self.document.error(where, "a draw cannot heal", "give each draw its own 'for'")
-            pick = self._pick(body, action, where)
+            if not action.lasts and step.for_ is not UNSET:
+                raise self.document.error((*path, "for"), f"'for' has no effect here: {kind.name} has no end")
+            pick = self._pick(body, action, context)
         with problems.part():
             for_us = self._lasts(step, kind, body, path)
         problems.report()
@@ -258,14 +274,27 @@ class _Planner:
             for_us = self.span(own, (*path, kind.name, kind.duration))
         return for_us
 
-    def _pick(self, body: Any, action: Action, path: Path_) -> int | None:
-        nodes = getattr(body, "nodes", UNSET)
-        pick = nodes.pick if isinstance(nodes, Nodes) else getattr(body, "pick", UNSET)
-        if not isinstance(pick, int) or not action.picked:
+    def _pick(self, body: Any, action: Action, context: StepContext) -> Drawn | None:
+        of = body if isinstance(body, OfProcesses) else getattr(body, "nodes", UNSET)
+        if not isinstance(of, OfProcesses | Nodes) or not action.picked:
             return None
-        if pick > len(action.hosts):
-            raise self.document.error(path, f"cannot pick {pick}: there are {len(action.hosts)}")
-        return pick
+        text = checked_pick(context, of.pick, of.among)
+        if isinstance(of.pick, int) and of.pick > len(action.hosts):
+            raise context.error("", f"cannot pick {of.pick}: there are {len(action.hosts)}")
+        return draw_of(text) if text else None
+
+    def _check_draws(self, choice: PlannedAction, repeat: Repeat | None, path: Path_) -> None:
+        """Check that a draw without repetition has something to leave out, and something left."""
+        pick, times = choice.pick, None if repeat is None else repeat.times
+        of_objects = getattr(choice.action, "pick", None) or ""
+        if repeat is None and ("not-yet" in of_objects or (pick is not None and pick.not_yet)):
+            text = "'not-yet' has no effect on a step that occurs once"
+            raise self.document.error(path, text, "give 'every', 'rate' or 'times'")
+        if pick is None or not pick.not_yet or pick.share or times is None:
+            return
+        if (times - 1) * pick.low >= (count := len(choice.action.hosts)):
+            text = f"{times} draws of {pick.low} among {count}: the last ones find none left"
+            raise self.document.error((*path, "times"), text, f"give {-(-count // pick.low)} or fewer")
 
     # --- when -------------------------------------------------------------------------------------
 
@@ -295,8 +324,8 @@ class _Planner:
         if base == name:
             raise self.document.error(path, "a step cannot follow itself", "give 'every' to repeat it")
         if base not in self.names:
-            known = f"known are: {', '.join(self.names)}"
-            remedy = f"'at: {after}' is a time" if _is_time(after) else known
+            entry = f"known are: {', '.join(self.names)}"
+            remedy = f"'at: {after}' is a time" if _is_time(after) else entry
             raise self.document.error(path, f"no step is named {base!r}", remedy)
 
     def _check_times(self, gap_us: int, times: int | None, path: Path_) -> None:
@@ -332,6 +361,7 @@ class _Planner:
         return Repeat(None, None, times, until_us)
 
     def span(self, text: str, path: Path_) -> Span:
+        """Both ends of a duration or of a range of durations."""
         span = self.compiler.latency(text, path)
         assert span is not None
         return span

@@ -80,11 +80,11 @@ def read_documents(path: Path, shown: str = "", place: str = "") -> list[Documen
     return list(parse_documents(read_text(path, shown, place), shown or str(path)))
 
 
-def read_document(path: Path, shown: str = "", place: str = "") -> Document:
-    """The only document of a file, as `read_documents` reads it.  Raises InputError."""
-    documents = read_documents(path, shown, place)
+def only_document(text: str, shown: str) -> Document:
+    """The only document of a text.  Raises InputError."""
+    documents = [*parse_documents(text, shown)]
     if len(documents) != 1:
-        raise InputError(f"holds {len(documents)} documents, wanted one", shown or str(path))
+        raise InputError(f"holds {len(documents)} documents, wanted one", shown)
     return documents[0]
 
 

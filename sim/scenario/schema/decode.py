@@ -19,16 +19,36 @@ from msgspec import inspect
 
 from sim.dataclass import dataclass
 from sim.errors import InputError, Problems, suggestion, suggestion_or_all
+from sim.faults.shared.parameters import Nodes
 from sim.patterns import pattern
 from sim.scenario.read.source import Document, Path_, parts_of
 from sim.scenario.schema import sections
 from sim.scenario.schema.steps import Actions
 
 ERRORS_MAX = 200  # of one document
+# Words by which people ask for one node after another.
+TURNS = (
+    "next",
+    "same",
+    "each",
+    "every",
+    "one",
+    "turn",
+    "inTurn",
+    "oneByOne",
+    "rolling",
+    "batch",
+    "until",
+    "then",
+)
+BY_TURNS = (
+    "nodes get their turn by forEach: {nodes: {}, do: [drain, reboot, uncordon]}, or upgrade for reboot"
+)
 HOMES_MAX = 10  # places of a field in a remedy; more places are no help
 _AT = pattern(r"^(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = pattern(r"^Object contains unknown field `(?P<name>.*)`$")
 _MISSING = pattern(r"^Object missing required field `(?P<name>.*)`$")
+_FREE = "*"  # for a key that the decoder does not name
 _TYPE = pattern(r"`([a-z| ]+)`")
 _WORDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false", "array": "a list",
           "object": "a mapping", "null": "nothing"}  # fmt: skip
@@ -60,10 +80,11 @@ def decoded(document: Document, problems: Problems) -> Decoded:
         try:
             return Decoded(msgspec.convert(value, sections.Scenario), tuple(mended))
         except msgspec.ValidationError as error:
-            problems.add(_located(document, str(error)))
             if not mended:
                 value = deepcopy(value)
-            path = _mend(value, str(error))
+            at = _place_of(value, str(error))
+            problems.add(_located(document, str(error), at))
+            path = _mend(value, str(error), at)
             if path is None or path in mended:
                 break
             mended.append(path)
@@ -71,14 +92,44 @@ def decoded(document: Document, problems: Problems) -> Decoded:
     raise AssertionError("a document with errors has a report")
 
 
-def _mend(value: dict[str, Any], text: str) -> Path_ | None:
+def _place_of(value: dict[str, Any], text: str) -> list[str | int]:
+    """The path of an error.  The decoder writes [...] for a key of a mapping with free keys: it is
+    that of the first value that is wrong by itself.
+    """
+    match = _AT.match(text)
+    assert match is not None
+    path = parts_of((match["path"] or "").replace("[...]", f"[{_FREE}]"))
+    for place, part in enumerate(path):
+        if part == _FREE:
+            holder: Any = value
+            for above in path[:place]:
+                holder = holder[above]
+            path[place] = next(key for key in [*holder] if _says_alone(value, holder, key, text))
+    return path
+
+
+def _says_alone(value: dict[str, Any], holder: dict[str, Any], key: str, text: str) -> bool:
+    """True if a document has an error with one key of a mapping alone."""
+    items = dict(holder)
+    holder.clear()
+    holder[key] = items[key]
+    try:
+        msgspec.convert(value, sections.Scenario)
+    except msgspec.ValidationError as error:
+        return str(error) == text
+    finally:
+        holder.clear()
+        holder.update(items)
+    return False
+
+
+def _mend(value: dict[str, Any], text: str, path: list[str | int]) -> Path_ | None:
     """Replace or remove the value that an error is about; returns its path, or None if there is
     none.
     """
-    found = _AT.match(text)
-    assert found is not None
-    path: list[str | int] = parts_of(found["path"] or "")
-    unknown, missing = _UNKNOWN.match(found["message"]), _MISSING.match(found["message"])
+    match = _AT.match(text)
+    assert match is not None
+    unknown, missing = _UNKNOWN.match(match["message"]), _MISSING.match(match["message"])
     for field in filter(None, (unknown, missing)):
         path.append(field["name"])
     if not path:
@@ -95,7 +146,7 @@ def _mend(value: dict[str, Any], text: str) -> Path_ | None:
 
 
 def _is_required(path: Sequence[str | int]) -> bool:
-    owner = _struct_at(sections.Scenario, path[:-1])
+    owner = _struct_at(path[:-1])
     fields = msgspec.structs.fields(owner) if owner else ()
     return any(field.encode_name == path[-1] and field.required for field in fields)
 
@@ -109,7 +160,7 @@ def _type_of(path: Sequence[str | int]) -> inspect.Type:
 
 
 def _inside(kind: inspect.Type, part: str | int) -> inspect.Type:
-    for one in kind.types if isinstance(kind, inspect.UnionType) else (kind,):
+    for one in _alternatives(kind):
         if isinstance(one, inspect.ListType) and isinstance(part, int):
             return one.item_type
         if isinstance(one, inspect.StructType) and isinstance(part, str):
@@ -119,6 +170,17 @@ def _inside(kind: inspect.Type, part: str | int) -> inspect.Type:
         if isinstance(one, inspect.DictType) and isinstance(part, str):
             return one.value_type
     return inspect.AnyType()
+
+
+def _alternatives(kind: inspect.Type) -> Iterator[inspect.Type]:
+    """The types that a value of a type may have."""
+    if isinstance(kind, inspect.Metadata):
+        yield from _alternatives(kind.type)
+    elif isinstance(kind, inspect.UnionType):
+        for one in kind.types:
+            yield from _alternatives(one)
+    else:
+        yield kind
 
 
 def _simplest(kind: inspect.Type) -> Any:
@@ -145,22 +207,23 @@ def _simplest(kind: inspect.Type) -> Any:
     return {}
 
 
-def _located(document: Document, text: str) -> InputError:
+def _located(document: Document, text: str, path: Sequence[str | int]) -> InputError:
     """The error of the decoder with its place and remedy."""
-    found = _AT.match(text)
-    assert found is not None
-    path = parts_of(found["path"] or "")
-    message, remedy = found["message"], ""
+    match = _AT.match(text)
+    assert match is not None
+    message, remedy = match["message"], ""
     unknown = _UNKNOWN.match(message)
     if unknown:
-        owner, name = _struct_at(sections.Scenario, path), unknown["name"]
-        known = owner.__struct_encode_fields__ if owner else ()
+        owner, name = _struct_at(path), unknown["name"]
+        fields = owner.__struct_encode_fields__ if owner else ()
         elsewhere = "" if name in Actions.__struct_encode_fields__ else _elsewhere(name)
-        remedy = suggestion(name, known, elsewhere) or suggestion_or_all(name, known)
+        remedy = suggestion(name, fields, elsewhere) or suggestion_or_all(name, fields)
+        if owner is Nodes and name in TURNS:
+            remedy = BY_TURNS
         place = document.key_place((*path, name))
         return InputError(f"unknown field {name!r}", place, remedy)
     if message.startswith("Invalid enum value"):
-        remedy = _choices(sections.Scenario, path)
+        remedy = _choices(path)
     elif message.startswith("Expected `array`, got"):
         remedy = "both bounds, as [29s, 60s]" if path[-1:] == ["within"] else "in brackets, as [a, b]"
     elif message.startswith("Expected `object`, got"):
@@ -173,10 +236,21 @@ def _located(document: Document, text: str) -> InputError:
         if name == "nodes":
             remedy = "nodes: {} is all of them"
         elif name == "how":
-            remedy = _choices(sections.Scenario, [*path, name])
-        elif _struct_at(sections.Scenario, path) is sections.Expectation:
+            remedy = _choices([*path, name])
+        elif _struct_at(path) is sections.Expectation:
             remedy = "a name says what is expected, in any words"
     return document.error(tuple(path), _plainly(message), remedy)
+
+
+def plain_message(error: msgspec.ValidationError) -> str:
+    """An error of a value that is decoded alone, without its place."""
+    match = _AT.match(str(error))
+    assert match is not None
+    if unknown := _UNKNOWN.match(match["message"]):
+        return f"unknown field {unknown['name']!r}"
+    if missing := _MISSING.match(match["message"]):
+        return f"the field {missing['name']!r} is missing"
+    return _plainly(match["message"])
 
 
 def _plainly(message: str) -> str:
@@ -185,7 +259,7 @@ def _plainly(message: str) -> str:
         if "x7f" in message:  # of Label, the other being Name
             return "a name holds no control characters"
         return "a name consists of lower-case letters, digits, '-' and '.', and begins and ends with no mark"
-    plain = _TYPE.sub(lambda found: " or ".join(_WORDS.get(t, t) for t in found[1].split(" | ")), message)
+    plain = _TYPE.sub(lambda match: " or ".join(_WORDS.get(t, t) for t in match[1].split(" | ")), message)
     return plain[0].lower() + plain[1:]
 
 
@@ -193,7 +267,7 @@ def _mapping_at(path: Sequence[str | int]) -> str:
     """A remedy at a place that needs a mapping: the fields of the mapping."""
     if path[-2:-1] == ["taints"]:
         return "as {key: k, value: v, effect: NoExecute}"
-    owner = _struct_at(sections.Scenario, path)
+    owner = _struct_at(path)
     return f"it has the fields {', '.join(owner.__struct_encode_fields__)}" if owner else ""
 
 
@@ -208,16 +282,10 @@ def _text_at(path: Sequence[str | int], message: str) -> str:
     return ""
 
 
-def _struct_at(kind: Any, path: Sequence[str | int]) -> Any:
-    """The struct type that a path into a scenario leads to, for suggestions."""
-    for part in path:
-        if isinstance(part, int):
-            continue
-        hints = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
-        kind = _inner_struct(hints.get(part))
-        if kind is None:
-            return None
-    return kind
+def _struct_at(path: Sequence[str | int]) -> Any:
+    """The struct type of the value at a path into a scenario; None for other values."""
+    kinds = _alternatives(_type_of(path))
+    return next((kind.cls for kind in kinds if isinstance(kind, inspect.StructType)), None)
 
 
 def _elsewhere(name: str) -> str:
@@ -236,9 +304,9 @@ def _homes(kind: Any, name: str, path: tuple[str, ...]) -> Iterator[tuple[str, .
             yield from _homes(inner, name, (*path, field.encode_name))
 
 
-def _choices(kind: Any, path: Sequence[str | int]) -> str:
+def _choices(path: Sequence[str | int]) -> str:
     """The values that are possible at a path into a scenario."""
-    owner = _struct_at(kind, path[:-1])
+    owner = _struct_at(path[:-1])
     hints = {field.encode_name: field.type for field in msgspec.structs.fields(owner)} if owner else {}
     return "one of: " + ", ".join(_literals(hints.get(str(path[-1]))))
 
@@ -256,7 +324,6 @@ def _inner_struct(hint: Any) -> Any:
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return hint
     for inner in getattr(hint, "__args__", ()):
-        found = _inner_struct(inner)
-        if found is not None:
-            return found
+        if (struct := _inner_struct(inner)) is not None:
+            return struct
     return None

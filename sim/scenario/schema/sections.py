@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from sim.faults.shared.parameters import Amount, Count, Strict
 from sim.scenario.schema.common import Flags, Label, Matter, Name, Replicas, ReplicasOrNone
+from sim.scenario.schema.hunting import Hunt
 from sim.scenario.schema.steps import Step
 from sim.units import JSON_WHOLE_MAX
 
@@ -177,12 +178,85 @@ class Component(Strict):
     flags: Flags = {}
 
 
+class ApiServer(Component):
+    """The API servers."""
+
+    capacity: Amount | None = None
+    """Processors of each server, as `2` or `500m`, for which requests wait by what they cost.
+
+    Without it requests take no time of the server, however many there are.
+    """
+
+
+class FurtherScheduler(Component, kw_only=True):
+    """A scheduler besides the first."""
+
+    name: Name
+
+
 class Daemon(Strict):
     """A component of the control plane that may run elsewhere, as a real program."""
 
     replicas: ReplicasOrNone = 1
     """0: none of ours runs, so that another program can do its work over the API."""
     flags: Flags = {}
+
+
+class Arrivals(Strict):
+    """In which order messages arrive, where the network leaves it open.
+
+    Messages of one link, and events of one watch, keep their order.
+    """
+
+    order: Annotated[int, Meta(ge=0, le=JSON_WHOLE_MAX)] = 0
+    """0: the delays that the seed draws; another number: other delays from the same range.
+
+    With `among` the number of one of its permutations, of which 0 is the list as it is.
+    """
+    spread: str = "0s"
+    """Every message may be later by up to this time."""
+    among: list[str] = []
+    """Processes, nodes and resources: messages from and to the first of them take the least time.
+
+    Of a resource, the events of its watches.  The range of delays is divided into as many parts.
+    """
+
+
+class Certificates(Strict):
+    """How long certificates are valid from the start of the run; those without a time outlive it."""
+
+    agents: str = ""
+    """Client certificates of node agents; by default `cluster-signing-duration` of the controllers.
+
+    With it agents are known by them, and nodes may have them approved and replaced, as kubeadm
+    grants it.
+    """
+    controller_managers: str = ""
+    """Client certificates of controller managers, which nothing replaces by itself."""
+    schedulers: str = ""
+    """Client certificates of schedulers, which nothing replaces by itself."""
+    api_servers: str = ""
+    """Serving certificates of API servers, without which no new connection is made to them."""
+    pod_tokens: bool = False
+    """True: agents request tokens for pods with simulated programs, again after 80 % of their time.
+
+    A program gets 401 when its token is over: those of 3607 s, the default, after a year, unless
+    `service-account-extend-token-expiration` is false.
+    """
+
+
+class KubeProxy(Strict):
+    """kube-proxy on each node, coarsely: clients reach what the rules say that it wrote last.
+
+    Steps `request` need it.
+    """
+
+    min_sync_period: str = "1s"
+    """The option `iptables-min-sync-period`: rules are written so often, after a burst of two."""
+    sync_time: str = "50ms"
+    """What writing the rules takes."""
+    endpoint_time: str = "50us"
+    """What it takes in addition for each endpoint of each Service: an estimate, none was measured."""
 
 
 class Program(Strict):
@@ -200,17 +274,27 @@ class Cluster(Strict):
 
     naming: Literal["orch", "kubernetes"] = "orch"
     nodes: list[NodeGroup] = []
-    api_server: Component = msgspec.field(default_factory=Component)
+    api_server: ApiServer = msgspec.field(default_factory=ApiServer)
     controller_manager: Daemon = msgspec.field(default_factory=Daemon)
     scheduler: Daemon = msgspec.field(default_factory=Daemon)
+    schedulers: list[FurtherScheduler] = []
+    """Further schedulers, for the pods with their name as `schedulerName`, or those of their config.
+
+    They elect no leader unless a flag says so, which needs a role that allows their lease.
+    """
     latency: str | None = None
     """One-way delay between hosts, "500us" or "200us..2ms"."""
+    arrivals: Arrivals | None = None
+    """The order in which messages of several processes arrive, by default as the seed draws it."""
     boot: str = "10s"
     """Machines boot at random instants within this time, so that their loops have random phases."""
+    certificates: Certificates = msgspec.field(default_factory=Certificates)
     adopt_nodes: AdoptedNodes | None = None
     """Without it a Node object that a client creates stays without a machine, and NotReady."""
     storage: list[StorageEntry] = []
     """Storage drivers; without one, only volumes that exist as objects can be bound."""
+    kube_proxy: KubeProxy | None = None
+    """With it, `{}` at least, each node has a proxy, and clients may send requests to Services."""
     metrics: bool = False
     """True: there is a metrics server, from which autoscaling learns what pods use."""
     established: bool = False
@@ -227,6 +311,8 @@ class Cluster(Strict):
     """
     programs: dict[str, Program] = {}
     """Programs of images that are real: `my-image:1: {forward: "127.0.0.1:9000"}`."""
+    network_policies: Literal["ignored", "enforced"] = "ignored"
+    """`enforced`: the network of the nodes has a plugin that enforces NetworkPolicies."""
     epoch: str = ""
     """Time of the wall clock at the start, as 2026-11-28T16:00:00Z; default 2026-01-01T00:00:00Z."""
     served: bool = False
@@ -242,9 +328,12 @@ class Cluster(Strict):
 class Unavailability(Strict):
     """Too few pods of a workload serve, for at most so long.
 
-    of: deployments/NAME, or deployments/NAMESPACE/NAME
-    below: fewer pods than these are too few; the default is the workload's replicas at each instant
-    view: truth (a pod on a machine without power does not serve), or as the control plane sees it
+    of: deployments/NAME, or deployments/NAMESPACE/NAME; or a component of the control plane:
+        apiserver (its replicas), controller-manager or scheduler (its leader)
+    below: fewer than these are too few; the default is the workload's replicas at each instant, and
+        1 of a component
+    view: truth (a pod on a machine without power does not serve, nor a leader without a process),
+        or as the control plane sees it
     """
 
     of: str
@@ -253,9 +342,21 @@ class Unavailability(Strict):
     view: Literal["truth", "controlPlane"] = "truth"
 
 
+class Invariant(Strict):
+    """Something that a cluster should always do, by its name; `orrery conditions` lists them.
+
+    within: a time that the invariant allows, as 5m
+    at_most: a number that the invariant allows
+    """
+
+    name: str
+    within: str | UnsetType = UNSET
+    at_most: Count | UnsetType = UNSET
+
+
 class Expectation(Strict):
-    """One expectation; exactly one of when, never, always, eventually, count, order and
-    unavailability is given.
+    """One expectation; exactly one of when, never, always, eventually, count, order, unavailability
+    and invariant is given.
     """
 
     name: Annotated[Label, Meta(min_length=1)]
@@ -267,12 +368,21 @@ class Expectation(Strict):
     count: str | Matter | UnsetType = UNSET
     order: list[str | Matter] | UnsetType = UNSET
     unavailability: Unavailability | UnsetType = UNSET
+    invariant: str | Invariant | UnsetType = UNSET
     after: str = ""
-    """Start of the window: a step, a kind of action, "end of NAME", or a time; default 0."""
+    """Start of the window: a step, a kind of action, "end of NAME", or a time; default 0.
+
+    "last fault": the last begin or end of a fault, or 0 without one; "last disturbance": of any
+    step but `mark`.
+    """
     until: str = ""
     by: str = ""
+    per: str | UnsetType = UNSET
+    """Of `count`: a time, as 1m; the most changes of one object within any such time are counted."""
     again: bool = False
     """True: a condition that holds when the window opens has to cease to hold first."""
+    fails: bool = False
+    """True: it has to fail, as in a variant of a scenario that avoids what the scenario shows."""
     over: dict[str, Any] | UnsetType = UNSET
     """Bounds on the distribution over many seeds (`sim.check.over`).
 
@@ -282,6 +392,18 @@ class Expectation(Strict):
     equals: Count | UnsetType = UNSET
     at_least: Count | UnsetType = UNSET
     at_most: Count | UnsetType = UNSET
+
+
+class Variant(Strict):
+    """The scenario with other settings, and what does not happen then.
+
+    set: values by their path, as for `--set`: {"cluster.nodes[0].count": 6}
+    fails: names of the expectations that have to fail in the variant; all others have to hold
+    """
+
+    set: dict[str, Any]
+    description: str = ""
+    fails: list[Label] = []
 
 
 class Metadata(Strict):
@@ -300,6 +422,9 @@ class Spec(Strict):
     objects: list[str | dict[str, Any]] = []
     timeline: list[Step] = []
     expect: list[Expectation] = []
+    variants: dict[Name, Variant] = {}
+    """What is tried beside the scenario: `orrery run FILE --variant NAME`."""
+    hunt: Hunt | UnsetType = UNSET
 
 
 class Scenario(Strict):

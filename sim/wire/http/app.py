@@ -7,12 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sim.wire.exchange import Exchange, Response, serve_exchange
-from sim.wire.http.chain.front import Front
 
 if TYPE_CHECKING:
     from quart_trio import QuartTrio
 
-    from sim.wire.http.remote.agents import AgentFront
+Answer = Callable[[Exchange], Coroutine[Any, Any, Response]]
 
 
 class Application:
@@ -24,9 +23,12 @@ class Application:
     cycles.
     """
 
-    def __init__(self, front: Front | AgentFront, pages: str = "") -> None:
-        """pages: prefix of the paths that Quart routes, such as "/pages/"; "" for none"""
-        self._front = front
+    def __init__(self, answer: Answer, pages: str = "") -> None:
+        """answer: answers a request of the API
+
+        pages: prefix of the paths that Quart routes, such as "/pages/"; "" for none
+        """
+        self._answer = answer
         self._pages = pages
 
     @cached_property
@@ -36,13 +38,13 @@ class Application:
 
         return QuartTrio("orrery", static_folder=None)
 
-    def answerer(self, path: str) -> Callable[[Exchange], Coroutine[Any, Any, Response]] | None:
+    def answerer(self, path: str) -> Answer | None:
         """What answers a request of the API; None for a page of Quart."""
-        return None if self._pages and path.startswith(self._pages) else self._front.answer
+        return None if self._pages and path.startswith(self._pages) else self._answer
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request, or let Quart do it."""
         if scope["type"] == "http" and not (self._pages and scope["path"].startswith(self._pages)):
-            await serve_exchange(self._front.answer, scope, receive, send)
+            await serve_exchange(self._answer, scope, receive, send)
         else:
             await self.quart(scope, receive, send)

@@ -32,6 +32,10 @@ class CertificateReader:
     """
 
     def __init__(self, client_cas: Sequence[bytes] = (), front_proxy_ca: bytes = b"") -> None:
+        self.take(client_cas, front_proxy_ca)
+
+    def take(self, client_cas: Sequence[bytes], front_proxy_ca: bytes) -> None:
+        """Judge by other authorities from now on."""
         self._client_cas = [ca for bundle in client_cas for ca in load_bundle(bundle)]
         self._front_proxy_cas = load_bundle(front_proxy_ca) if front_proxy_ca else []
         self._read: dict[bytes, Certificate] = {}
@@ -40,12 +44,12 @@ class CertificateReader:
         """The certificate of a connection; None if it has none."""
         if not der:
             return None
-        found = self._read.get(der)
-        if found is None:
+        result = self._read.get(der)
+        if result is None:
             if len(self._read) >= REMEMBERED_MAX:
                 del self._read[next(iter(self._read))]
-            found = self._read[der] = self._certificate(der)
-        return found
+            result = self._read[der] = self._certificate(der)
+        return result
 
     def _certificate(self, der: bytes) -> Certificate:
         try:

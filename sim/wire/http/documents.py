@@ -61,7 +61,7 @@ class Documents:
 
     failing: returns the checks of a health path that fail
     metrics: returns their text, of a kind of process ("": of all)
-    version: the fields of /version
+    version: reads the fields of /version
     checks: as from `pages.health.checks_of`
     issuer: documents of the issuer of service account tokens, by path
     logs, profiling: True if /logs and /debug/pprof are served
@@ -77,7 +77,7 @@ class Documents:
         address: str,
         failing: Callable[[str], Collection[str]],
         metrics: Callable[[str], str],
-        version: Mapping[str, str],
+        version: Callable[[], Mapping[str, str]],
         checks: Mapping[str, tuple[str, ...]],
         issuer: Mapping[str, Published] = MappingProxyType({}),
         debug: Callable[[str, str], str | None] = lambda name, query: None,
@@ -92,7 +92,7 @@ class Documents:
         self._address = address
         self._failing = failing
         self._metrics = metrics
-        self._about = dict(version)
+        self._about = version
         self._checks = checks
         self._issuer = issuer
         self._debug = debug
@@ -164,8 +164,8 @@ class Documents:
             return Document(value=discovery.api_group_list(self._scheme, self._listed()), routed=False)
         groups = discovery.fixed_versions(self._scheme.fixed)
         if len(trimmed) == 2 and trimmed[0] == "apis" and trimmed[1] != self._first:
-            found = discovery.api_group(self._scheme, trimmed[1], self._listed())
-            return NO_PAGE if found is None else Document(value=found, routed=False)
+            result = discovery.api_group(self._scheme, trimmed[1], self._listed())
+            return NO_PAGE if result is None else Document(value=result, routed=False)
         if trimmed[0] == "apis" and trimmed[1] not in groups:
             return self._custom(trimmed)
         if trimmed[0] == "api":
@@ -194,14 +194,14 @@ class Documents:
         group, rest = parts[1], parts[2:]
         if len(rest) > 1:
             return None
-        found = discovery.custom_resource_list(scheme, group, rest[0])
-        return NO_PAGE if found is None else Document(value=found, routed=False)
+        result = discovery.custom_resource_list(scheme, group, rest[0])
+        return NO_PAGE if result is None else Document(value=result, routed=False)
 
     def _version(self, method: str, parts: list[str]) -> Document:
         if len(parts) > 1 and parts != ["version", ""]:
             return refused(status.unknown_resource())
         return (
-            Document(value=self._about, json_only=True)
+            Document(value=dict(self._about()), json_only=True)
             if method == "GET"
             else refused(status.method_not_allowed())
         )

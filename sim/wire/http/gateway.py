@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -36,18 +37,22 @@ from sim.api.scheme.scheme import Scheme
 from sim.api.streams import Stream
 from sim.api.types import Reply, Request, UserInfo, Watch, WatchEvent
 from sim.kernel import Kernel, OutsideAnswer, OutsideRequest, unheard
+from sim.kernel.measure import count
 from sim.kernel.meters import Meters
 from sim.wire.clients import Clients
 from sim.wire.http.measures.begin import begin_counting
 from sim.wire.http.streams import Streams, stop_opened
 from sim.wire.patience import within
 from sim.wire.stack import make_room
+from sim.wire.turns import Mark
 
 # Real seconds: --request-timeout. Virtual time may be paused, but sockets do not wait for ever.
 REQUEST_TIMEOUT_S = 60
 BACKLOG_MAX, BACKLOG_BYTES = 10_000, 64 << 20  # of a watch with a client that does not read
 ITEM_BYTES = 1024  # about as much is an object that was not encoded yet
 TAKE = 1000
+# Called with what lets a client learn of something, once that may be.
+Hold = Callable[[Callable[[], None]], None]
 COUNT = "count"  # the operation of the gate by which the components begin to count
 READS = ("get", "list", "watch")
 AT_ONCE = ("get", "list")  # are served without a flight where nothing has to wait
@@ -228,15 +233,22 @@ class OutsideWatch:
     """
 
     def __init__(
-        self, gateway: Gateway, ident: int, watch: Watch, backlog_max: int, resource: str = ""
+        self,
+        gateway: Gateway,
+        ident: int,
+        watch: Watch,
+        backlog_max: int,
+        resource: str = "",
+        mark: Mark | None = None,
     ) -> None:
-        self._resource = resource
+        self._resource, self._mark = resource, mark
         self._gateway = gateway
         self._ident = ident
         self._watch = watch
         self._backlog_max = backlog_max
         self._events: deque[WatchEvent] = deque()
         self._bytes = 0  # of the events, about
+        self._held = 0  # parts of events that the client may not learn of yet
         self._more = trio.Event()
         self._ended = False  # in the simulation
         self._stopped = False  # by the client, or for its backlog
@@ -251,18 +263,36 @@ class OutsideWatch:
     def _drain(self) -> None:
         while True:
             events = self._watch.take(TAKE)
-            if self._backlog_max:
-                if events:
-                    self._gateway.before_news()
-                self._events.extend(events)
-                self._bytes += sum(map(_size_of, events))
-                if events:
-                    self._gateway.clients.worked()
+            if self._backlog_max and events:
+                if self._mark is not None:
+                    self._mark.give(len(events))
+                hold = self._gateway.before_news(None)
+                if hold is None:
+                    self._show(events)
+                else:
+                    self._held += 1
+                    hold(partial(self._show_held, events))
             if len(events) < TAKE:
                 break
+        if self._watch.ended and not self._ended and self._mark is not None:
+            self._mark.give(1)
         self._ended = self._watch.ended
-        if self._events or self._ended:
+        if self._ended:
             self._more.set()
+
+    def _show_held(self, events: Sequence[WatchEvent]) -> None:
+        self._held -= 1
+        if self._stopped:
+            self._more.set()
+        else:
+            self._show(events)
+
+    def _show(self, events: Sequence[WatchEvent]) -> None:
+        """Let the client have events."""
+        self._events.extend(events)
+        self._bytes += sum(map(_size_of, events))
+        self._gateway.clients.worked()
+        self._more.set()
         if len(self._events) > self._backlog_max or (self._bytes > BACKLOG_BYTES and len(self._events) > 1):
             if not self._stopped:
                 self._gateway.count_slow_watch(self._resource)
@@ -281,7 +311,7 @@ class OutsideWatch:
 
         It reads nothing of the simulation: to ask a watch whether it has ended may end it.
         """
-        while not self._events and not self._ended and not self._stopped:
+        while not self._events and not self._stopped and (self._held or not self._ended):
             self._more = trio.Event()
             await self._more.wait()
         if self._stopped:
@@ -333,10 +363,12 @@ class Gateway:
         self._opened = 0
         self._asked = 0
         self._sent: dict[int, Request] = {}  # those at the gate; a replay reads its journal
+        self._marks: dict[int, Mark] = {}  # of requests at the gate
         self._waiting: dict[int, tuple[OutsideEndpoint, Callable[[Reply], None]]] = {}
         self._streams = Streams(kernel)
-        # Called before a client learns of something that happened in the run.
-        self.before_news: Callable[[], None] = lambda: None
+        # Called before a client learns of something that happened in the run: all of it, or what
+        # the reply to a read shows.
+        self.before_news: Callable[[Reply | None], Hold | None] = lambda _: None
         kernel.gate.handle("request", self._request, self._request_unkept, _is_read)
         kernel.gate.handle("request-gone", self._request_gone)
         kernel.gate.handle("watch-stop", self._watch_stop)
@@ -350,13 +382,13 @@ class Gateway:
 
     def serving(self) -> OutsideEndpoint | None:
         """The first server that is ready, as a load balancer would choose, otherwise one that runs."""
-        found = None
+        result = None
         for server in self._servers.values():
             if server.ready:
                 return server
-            if found is None and server.running:
-                found = server
-        return found
+            if result is None and server.running:
+                result = server
+        return result
 
     def scheme(self, fixed: Scheme) -> Scheme:
         """The resources of the API server that gets the next request; the built-in ones while none
@@ -403,11 +435,12 @@ class Gateway:
         return _no_server(504, "the server did not answer in time")
 
     async def call(
-        self, request: Request, seconds: float = REQUEST_TIMEOUT_S
+        self, request: Request, seconds: float = REQUEST_TIMEOUT_S, mark: Mark | None = None
     ) -> tuple[Reply, OutsideWatch | None]:
         """Sends a request and waits for its reply. A reply without an answer becomes a Status.
 
         seconds: how long it waits, in real time
+        mark: of a program that follows the time of the cluster
         """
         answered: trio.Event | None = None
         box: list[tuple[Reply, OutsideWatch | None]] = []
@@ -417,13 +450,20 @@ class Gateway:
             if gone:
                 stop_opened(result)
             box.append(result)
+            if mark is not None and not gone:
+                mark.give(1)
             if answered is not None:
                 answered.set()
 
         self._asked = ident = self._asked + 1
         self.clients.worked()
         self._sent[ident] = request
-        self.kernel.gate.post("request", [*pack(request), ident], done)
+        if mark is None:
+            self.kernel.gate.post("request", [*pack(request), ident], done)
+        else:
+            self._marks[ident] = mark
+            payload = [*pack(request), ident]
+            mark.enter(lambda: None if gone else self.kernel.gate.post("request", payload, done))
         try:
             if not box:
                 answered = trio.Event()
@@ -433,6 +473,7 @@ class Gateway:
         finally:
             gone = True
             self._sent.pop(ident, None)
+            self._marks.pop(ident, None)
             if not box:
                 self.kernel.gate.post("request-gone", ident, lambda _: None)
             elif not taken:
@@ -447,15 +488,14 @@ class Gateway:
 
     def count_slow_watch(self, resource: str) -> None:
         """Counts a watch that is ended since its client does not read."""
-        if self.kernel.meters is not None:
-            self.kernel.meters.count("apiserver_terminated_watchers_total", (resource,))
+        count(self.kernel, "apiserver_terminated_watchers_total", resource)
 
     def leave(self) -> None:
         """End what the clients of an earlier server have left open: it continues its journal."""
         for ident in list(self._watches):
             self.stop(ident)
-        for asked in list(self._waiting):
-            self.kernel.gate.post("request-gone", asked, unheard)
+        for request in list(self._waiting):
+            self.kernel.gate.post("request-gone", request, unheard)
         self._streams.leave()
 
     def begin_counting(self) -> None:
@@ -483,29 +523,30 @@ class Gateway:
         if server is None:
             done((_unavailable(), None))
             return
-        *parts, asked = payload
-        request = self._sent.get(asked) or unpack(parts)
+        *parts, query = payload
+        request = self._sent.get(query) or unpack(parts)
         request.authorized = True  # by the chain of the front
 
-        self._asked = max(self._asked, asked)  # a server that continues a journal numbers on
+        self._asked = max(self._asked, query)  # a server that continues a journal numbers on
 
         def respond(reply: Reply) -> None:
-            self._waiting.pop(asked, None)
-            self.before_news()
+            self._waiting.pop(query, None)
+            hold = self.before_news(reply if request.verb in AT_ONCE else None)
+            tell = done if hold is None else partial(_tell_later, hold, done)
             if not reply.code:
-                done((_unavailable(), None))
+                tell((_unavailable(), None))
             elif reply.stream is not None:
-                self._streams.open(reply, done, has_client=done is not unheard)
+                self._streams.open(reply, tell, has_client=done is not unheard)
             elif reply.watch is None:
-                done((reply, None))
+                tell((reply, None))
             else:
                 self._opened = ident = self._opened + 1
                 backlog_max = 0 if done is unheard else self._backlog_max
                 watch = self._watches[ident] = OutsideWatch(
-                    self, ident, reply.watch, backlog_max, request.resource
+                    self, ident, reply.watch, backlog_max, request.resource, self._marks.get(query)
                 )
                 watch.attach()
-                done((reply, watch))
+                tell((reply, watch))
 
         if request.verb in AT_ONCE:
             try:
@@ -517,7 +558,7 @@ class Gateway:
             if served is not None:
                 respond(served[0])
                 return
-        self._waiting[asked] = server, respond
+        self._waiting[query] = server, respond
         server.handle(request, respond, _failed)
 
     def _request_unkept(self, payload: list[Any], done: Callable[[Any], None]) -> None:
@@ -587,6 +628,11 @@ class Gateway:
         if watch is not None:
             watch.end()
         done(None)
+
+
+def _tell_later(hold: Hold, done: Callable[[Any], None], result: tuple[Reply, Any]) -> None:
+    """Give a client its answer when it may learn of it."""
+    hold(partial(done, result))
 
 
 def _failed(request: Request, error: Exception) -> None:

@@ -38,6 +38,7 @@ from sim.wire.outside.connections import (
     head_of,
     url_of,
 )
+from sim.wire.outside.receiver import Receiver
 from sim.wire.patience import ran_s, within
 from sim.wire.tls import client_context
 
@@ -46,14 +47,6 @@ IDLE_S = 90.0  # DefaultTransport.IdleConnTimeout
 _OF_TRANSFER = ("Content-Length", "Transfer-Encoding")
 _BODILESS = ("GET", "HEAD", "DELETE", "OPTIONS")
 LOG = logging.getLogger(__name__)
-
-
-class Receiver(NamedTuple):
-    """Where requests are sent, as a client configuration names it.  context: None for http"""
-
-    url: str
-    headers: dict[str, str]
-    context: ssl.SSLContext | None
 
 
 class _Certificates(NamedTuple):
@@ -122,8 +115,8 @@ class Exchanger:
         url = url_of(request)
         receiver = self._receivers.get(request.receiver)
         more: Iterable[tuple[str, str]] = receiver.headers.items() if receiver is not None else ()
-        given = {name.lower() for name, _ in request.headers}
-        decodes = request.method != "HEAD" and not given & {"accept-encoding", "range"}
+        entry = {name.lower() for name, _ in request.headers}
+        decodes = request.method != "HEAD" and not entry & {"accept-encoding", "range"}
         if decodes:
             more = (*more, ("Accept-Encoding", "gzip"))
         has_length = bool(request.body) or request.method not in _BODILESS

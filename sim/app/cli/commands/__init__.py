@@ -13,8 +13,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sim.app.cli.commands import (
+    certs,
     ctl,
     files,
+    hunt,
     imports,
     reference,
     replay,
@@ -23,6 +25,7 @@ from sim.app.cli.commands import (
     snapshot,
     sweep,
     trace,
+    travel,
     up,
     whatif,
 )
@@ -33,14 +36,17 @@ if TYPE_CHECKING:
 GROUPS: tuple[Callable[[Commands], None], ...] = (
     run.add,
     sweep.add,
+    hunt.add,
     files.add,
     imports.add,
     whatif.add,
     up.add,
     serve.add,
+    certs.add,
     ctl.add,
     snapshot.add,
     replay.add,
     trace.add,
+    travel.add,
     reference.add,
 )

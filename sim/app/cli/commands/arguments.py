@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,26 @@ def add_scenario(parser: argparse.ArgumentParser, optional: bool = False) -> Non
     )
     complete_with(scenario, scenarios)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+
+
+def add_programs(parser: argparse.ArgumentParser) -> None:
+    """Add the argument for programs of the user."""
+    parser.add_argument("--program", action="append", default=[], metavar="NAME=MODULE:FUNCTION")
+
+
+def programs_of(arguments: argparse.Namespace) -> dict[str, str]:
+    """The programs of the user; modules are sought in the current folder too.  Raises InputError."""
+    if not arguments.program:
+        return {}
+    from sim.app.process.own_programs import references
+
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    pairs = [text.partition("=") for text in arguments.program]
+    for name, sign, reference in pairs:
+        if not (name and sign and reference):
+            raise InputError(f"{name!r} is no program", "--program", "write it as NAME=module:function")
+    return references({name: reference for name, _, reference in pairs})
 
 
 def scenario_file(text: str) -> Path:

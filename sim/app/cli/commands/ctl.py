@@ -8,7 +8,7 @@ parameters as options: `orrery ctl fail --nodes zone=a --how power-loss --for 5m
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +35,8 @@ def control(words: Sequence[str], prog: str) -> int:
     """Carry out a command; the exit status.  Raises InputError."""
     from sim.app.steering.remote import Remote
 
-    given = argparse.Namespace(client_config=None, context="", json=False)
-    arguments = _parser(prog).parse_args(words, given)
+    entry = argparse.Namespace(client_config=None, context="", json=False)
+    arguments = _parser(prog).parse_args(words, entry)
     return int(arguments.act(Remote(arguments.client_config, arguments.context), arguments))
 
 
@@ -116,18 +116,18 @@ def _dashed(name: str) -> str:
 
 def _perform(remote: Remote, arguments: argparse.Namespace) -> int:
     """Do a step now."""
-    given = {
+    entry = {
         name.removeprefix("given."): value_of(values)
         for name, values in vars(arguments).items()
         if name.startswith("given.") and values is not None
     }
-    step: Obj = {arguments.kind: given}
+    step: Obj = {arguments.kind: entry}
     if arguments.step_name:
         step["name"] = arguments.step_name
     if arguments.lasts:
         step["for"] = arguments.lasts
-    found = remote.post("/steps", step)
-    return _said(arguments, found, f"done: {found['name']}")
+    result = remote.post("/steps", step)
+    return _said(arguments, result, f"done: {result['name']}")
 
 
 def value_of(texts: Sequence[str]) -> Any:
@@ -138,17 +138,17 @@ def value_of(texts: Sequence[str]) -> Any:
 
     from sim.errors import InputError
 
-    found: list[Any] = []
+    result: list[Any] = []
     for text in texts:
         pairs = [part.partition("=") for part in text.split(",")]
         if text[:1] not in "{[\"'" and all(key and sign for key, sign, _ in pairs):
-            found.append({key: yaml.safe_load(value) for key, _, value in pairs})
+            result.append({key: yaml.safe_load(value) for key, _, value in pairs})
             continue
         try:
-            found.append(yaml.safe_load(text))
+            result.append(yaml.safe_load(text))
         except yaml.YAMLError:
             raise InputError(f"{text!r} is no YAML") from None
-    return found[0] if len(found) == 1 else found
+    return result[0] if len(result) == 1 else result
 
 
 # --- time -----------------------------------------------------------------------------------------
@@ -167,8 +167,8 @@ def _clock(found: Mapping[str, Any]) -> str:
 
 def _timed(path: str) -> Call:
     def call(remote: Remote, arguments: argparse.Namespace) -> int:
-        found = remote.post(path)
-        return _said(arguments, found, _clock(found))
+        result = remote.post(path)
+        return _said(arguments, result, _clock(result))
 
     return call
 
@@ -180,13 +180,13 @@ def _pace(remote: Remote, arguments: argparse.Namespace) -> int:
         pace = "max" if arguments.pace == "max" else float(arguments.pace)
     except ValueError:
         raise InputError(f"{arguments.pace!r} is no pace", "", "a number, or max") from None
-    found = remote.put("/time/pace", {"pace": pace})
-    return _said(arguments, found, _clock(found))
+    result = remote.put("/time/pace", {"pace": pace})
+    return _said(arguments, result, _clock(result))
 
 
 def _step(remote: Remote, arguments: argparse.Namespace) -> int:
-    found = remote.post("/time/step", {"events": arguments.events})
-    return _said(arguments, found, _clock(found))
+    result = remote.post("/time/step", {"events": arguments.events})
+    return _said(arguments, result, _clock(result))
 
 
 def _run(remote: Remote, arguments: argparse.Namespace) -> int:
@@ -198,23 +198,23 @@ def _run_until(remote: Remote, arguments: argparse.Namespace) -> int:
 
     try:
         parse_duration_us(arguments.what)
-        wanted: Obj = {"until": arguments.what}
+        target: Obj = {"until": arguments.what}
     except ValueError:
-        wanted = {"condition": arguments.what, "limit": arguments.limit}
-    return _ran(remote, arguments, wanted)
+        target = {"condition": arguments.what, "limit": arguments.limit}
+    return _ran(remote, arguments, target)
 
 
 def _ran(remote: Remote, arguments: argparse.Namespace, wanted: Obj) -> int:
-    found = remote.post("/time/run", {**wanted, "fast": not arguments.paced})
-    text = _clock(found) if found["reached"] else f"not reached: {_clock(found)}"
-    _said(arguments, found, text)
-    return EXIT_OK if found["reached"] else EXIT_FAILED
+    result = remote.post("/time/run", {**wanted, "fast": not arguments.paced})
+    text = _clock(result) if result["reached"] else f"not reached: {_clock(result)}"
+    _said(arguments, result, text)
+    return EXIT_OK if result["reached"] else EXIT_FAILED
 
 
 def _held(path: str) -> Call:
     def call(remote: Remote, arguments: argparse.Namespace) -> int:
-        found = remote.post(path, {"name": arguments.holder})
-        return _said(arguments, found, _clock(found))
+        result = remote.post(path, {"name": arguments.holder})
+        return _said(arguments, result, _clock(result))
 
     return call
 
@@ -223,14 +223,14 @@ def _held(path: str) -> Call:
 
 
 def _state(remote: Remote, arguments: argparse.Namespace) -> int:
-    found = remote.get("/state")
+    result = remote.get("/state")
     lines = [
-        _clock(found),
-        f"{found['ready']} of {found['nodes']} nodes ready, {found['running']} of {found['pods']} pods running",
-        *(f"fault {one['name']} ({one['kind']}) since {one['since_s']:.3f} s" for one in found["faults"]),
-        *map(_judgement, found["expectations"]),
+        _clock(result),
+        f"{result['ready']} of {result['nodes']} nodes ready, {result['running']} of {result['pods']} pods running",
+        *(f"fault {one['name']} ({one['kind']}) since {one['since_s']:.3f} s" for one in result["faults"]),
+        *map(_judgement, result["expectations"]),
     ]
-    return _said(arguments, found, "\n".join(lines))
+    return _said(arguments, result, "\n".join(lines))
 
 
 def _judgement(one: Mapping[str, Any]) -> str:
@@ -238,14 +238,14 @@ def _judgement(one: Mapping[str, Any]) -> str:
 
 
 def _faults(remote: Remote, arguments: argparse.Namespace) -> int:
-    found = remote.get("/faults")
-    lines = [f"{one['name']:20} {one['kind']:12} since {one['since_s']:.3f} s" for one in found["items"]]
-    return _said(arguments, found, "\n".join(lines) or "no active faults")
+    result = remote.get("/faults")
+    lines = [f"{one['name']:20} {one['kind']:12} since {one['since_s']:.3f} s" for one in result["items"]]
+    return _said(arguments, result, "\n".join(lines) or "no active faults")
 
 
 def _expectations(remote: Remote, arguments: argparse.Namespace) -> int:
-    found = remote.get("/expectations")
-    return _said(arguments, found, "\n".join(map(_judgement, found["items"])) or "no expectations")
+    result = remote.get("/expectations")
+    return _said(arguments, result, "\n".join(map(_judgement, result["items"])) or "no expectations")
 
 
 def _expect(remote: Remote, arguments: argparse.Namespace) -> int:
@@ -261,8 +261,8 @@ def _expect(remote: Remote, arguments: argparse.Namespace) -> int:
         raise InputError(
             f"{arguments.entry!r} is no expectation", "", 'e.g. "{never: any nodes have Ready=Unknown}"'
         )
-    found = remote.post("/expectations", entry)
-    return _said(arguments, found, f"judged from now on: {found['name']}")
+    result = remote.post("/expectations", entry)
+    return _said(arguments, result, f"judged from now on: {result['name']}")
 
 
 def _heal(remote: Remote, arguments: argparse.Namespace) -> int:
@@ -277,10 +277,10 @@ def _heal(remote: Remote, arguments: argparse.Namespace) -> int:
 def _why(remote: Remote, arguments: argparse.Namespace) -> int:
     from sim.report.story import clock
 
-    found = remote.get("/why", target=arguments.target, namespace=arguments.namespace, what=arguments.what)
-    lines = [found["title"]]
-    lines += [f"{clock(one['at_us']):>14}  {one['actor']:24} {one['text']}" for one in found["chain"]]
-    return _said(arguments, found, "\n".join(lines))
+    result = remote.get("/why", target=arguments.target, namespace=arguments.namespace, what=arguments.what)
+    lines = [result["title"]]
+    lines += [f"{clock(one['at_us']):>14}  {one['actor']:24} {one['text']}" for one in result["chain"]]
+    return _said(arguments, result, "\n".join(lines))
 
 
 def _watch(remote: Remote, arguments: argparse.Namespace) -> int:
@@ -308,12 +308,21 @@ def _trace(remote: Remote, arguments: argparse.Namespace) -> int:
     return _written(arguments, remote.download("/trace"))
 
 
-def _written(arguments: argparse.Namespace, data: bytes) -> int:
+def _snapshot(remote: Remote, arguments: argparse.Namespace) -> int:
+    from sim.report.story import clock
+
+    result = remote.post("/snapshots", {"name": arguments.name})
+    return _said(arguments, result, f"saved {result['name']} at {clock(result['virtual_us'])}")
+
+
+def _written(arguments: argparse.Namespace, parts: Iterable[bytes]) -> int:
     from sim.errors import InputError
+    from sim.files import replaced
 
     if arguments.file.exists() and not arguments.force:
         raise InputError("exists already", str(arguments.file), "name another file, or --force replaces it")
-    arguments.file.write_bytes(data)
+    with replaced(arguments.file) as file:
+        file.writelines(parts)
     return _said(arguments, {"file": str(arguments.file)}, f"written: {arguments.file}")
 
 
@@ -394,4 +403,9 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], Call]
     "watch": ("print changes as they come", _nothing, _watch),
     "save": ("write what was done as a scenario file", _adds_file, _save),
     "trace": ("write the trace so far to a file", _adds_file, _trace),
+    "snapshot": (
+        "keep the present state of a server with a data directory",
+        _adds("name", metavar="NAME"),
+        _snapshot,
+    ),
 }

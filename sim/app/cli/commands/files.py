@@ -38,6 +38,8 @@ def _validate(arguments: argparse.Namespace) -> int:
     for path in arguments.scenarios:
         try:
             plan = _checked(path, settings)
+            for variant in plan.variants:
+                _checked(path, settings, variant)
             for note in notes_of(plan):
                 tell(note)
         except InputError as error:
@@ -45,19 +47,20 @@ def _validate(arguments: argparse.Namespace) -> int:
             status = EXIT_BAD_INPUT
         else:
             counts = f"{len(plan.cluster.nodes)} nodes, {len(plan.steps)} steps, {len(plan.expectations)} expectations"
+            counts += f", {len(plan.variants)} variants" if plan.variants else ""
             print(visible(f"{path}: ok ({counts})"))
     return status
 
 
-def _checked(path: Path, settings: Sequence[str] = ()) -> Plan:
+def _checked(path: Path, settings: Sequence[str] = (), variant: str = "") -> Plan:
     """The scenario of a file.  Raises InputError."""
     from sim.app.checked import checked_plan
 
-    return checked_plan(path, settings)
+    return checked_plan(path, settings, variant)
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from sim.app.reference.shipped import HERE, scenarios_folder
+    from sim.app.reference.shipped import HERE, scenario_files, scenarios_folder
     from sim.scenario.read.head import scenario_head
 
     folder = scenarios_folder() if arguments.folder is None else arguments.folder
@@ -66,7 +69,7 @@ def _list(arguments: argparse.Namespace) -> int:
         problem = "is no folder" if folder.exists() else "no such folder"
         raise InputError(problem, str(folder))
     rows, status = [], EXIT_OK
-    for path in sorted(folder.glob("*.yaml")):
+    for path in scenario_files(folder):
         try:
             head = scenario_head(path)
             if head is None:  # then the check of the whole file says what it is

@@ -44,6 +44,7 @@ def add(commands: Commands) -> None:
     daemon = options.add_argument("daemon", nargs="?", metavar="DAEMON")
     complete_with(daemon, daemons)
     options.add_argument("--naming", choices=("orch", "kubernetes"), default="kubernetes")
+    options.add_argument("--alone", action="store_true", help="of the program that runs alone")
     options.set_defaults(call=_options)
 
     schema = commands.add_parser("schema")
@@ -82,10 +83,10 @@ def _faults(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print(json.dumps([page.to_json() for page in pages.values()]))
             return EXIT_OK
-        for title, wanted in (("Faults", True), ("What a user does", False)):
+        for title, target in (("Faults", True), ("What a user does", False)):
             print(f"{title}:")
             print_table(
-                [(f"  {page.name}", page.summary) for page in pages.values() if page.fault is wanted], _WIDTH
+                [(f"  {page.name}", page.summary) for page in pages.values() if page.fault is target], _WIDTH
             )
         print("\norrery faults NAME describes one, with an example.")
         return EXIT_OK
@@ -108,35 +109,44 @@ def _faults(arguments: argparse.Namespace) -> int:
 
 
 def _conditions(arguments: argparse.Namespace) -> int:
-    from sim.app.reference.conditions import CONDITIONS, SYNTAX
+    from sim.app.reference.conditions import CONDITIONS, SYNTAX, ConditionRow
+    from sim.app.reference.invariants import invariant_rows
 
+    invariants = [
+        ConditionRow("invariants", f"invariant: {r.name}", r.documentation, r.example)
+        for r in invariant_rows()
+    ]
+    conditions = (*CONDITIONS, *invariants)
     if arguments.json:
-        print(json.dumps([row._asdict() for row in CONDITIONS]))
+        print(json.dumps([row._asdict() for row in conditions]))
         return EXIT_OK
     print(SYNTAX)
-    for part in dict.fromkeys(row.part for row in CONDITIONS):
+    for part in dict.fromkeys(row.part for row in conditions):
         print(f"\n{part[0].upper()}{part[1:]}:")
-        rows = [row for row in CONDITIONS if row.part == part]
+        rows = [row for row in conditions if row.part == part]
         print_table([(f"  {row.form}", f"{row.meaning}: {row.example}") for row in rows], _WIDTH)
     return EXIT_OK
 
 
 def _options(arguments: argparse.Namespace) -> int:
-    from sim.app.reference.options import DAEMONS, gate_rows, option_rows
+    from sim.app.reference.options import DAEMONS, alone_rows, daemon_named, gate_rows, option_rows
     from sim.ident import NAMES
 
-    if arguments.daemon is not None and arguments.daemon not in DAEMONS:
+    named, naming = daemon_named(arguments.daemon or DAEMONS[0])
+    if not named:
         raise InputError(
             "there is no such daemon", arguments.daemon, suggestion_or_all(arguments.daemon, DAEMONS)
         )
-    daemons = DAEMONS if arguments.daemon is None else (arguments.daemon,)
-    found = {daemon: option_rows(daemon, NAMES[arguments.naming]) for daemon in daemons}
+    daemons = DAEMONS if arguments.daemon is None else (named,)
+    names = NAMES[naming or arguments.naming]
+    result = {daemon: option_rows(daemon, names, alone=arguments.alone) for daemon in daemons}
     if arguments.json:
         of_gates = {daemon: [row._asdict() for row in gate_rows(daemon)] for daemon in daemons}
-        options = {daemon: [row._asdict() for row in rows] for daemon, rows in found.items()}
-        print(json.dumps(options | {"feature-gates": of_gates}))
+        options = {daemon: [row._asdict() for row in rows] for daemon, rows in result.items()}
+        alone = {daemon: [row._asdict() for row in alone_rows(daemon, names)] for daemon in daemons}
+        print(json.dumps(options | {"feature-gates": of_gates, "alone": alone}))
         return EXIT_OK
-    for daemon, rows in found.items():
+    for daemon, rows in result.items():
         effective = [row for row in rows if row.effect]
         print(f"{daemon}: {len(effective)} options with an effect")
         print_table([(f"  {row.name}={row.default}", row.effect) for row in effective], _WIDTH)
@@ -150,6 +160,12 @@ def _options(arguments: argparse.Namespace) -> int:
             for reason in reasons:
                 print(f"  {reason}:")
                 _indented(row.name for row in rows if getattr(row, field) == reason)
+        if not arguments.alone:
+            print("\n  taken where it runs alone, as a process of its own (--alone shows all):")
+            alone_shown = [
+                (f"  {row.name}={row.default}", row.effect or row.taken) for row in alone_rows(daemon, names)
+            ]
+            print_table(alone_shown, _WIDTH)
         gates = gate_rows(daemon)
         print("\n  feature gates, + on by default, = locked; those with an effect in this daemon:")
         _indented(_gate(row) for row in gates if row.effect)

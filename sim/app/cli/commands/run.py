@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,25 +16,31 @@ from typing import TYPE_CHECKING
 from sim.app.cli.commands.arguments import (
     EXIT_FAILED,
     EXIT_OK,
+    OUT,
     Files,
     add_many,
+    add_programs,
     add_scenario,
     add_seed,
     check_outputs,
     gathered,
     output_file,
     pool_of,
+    programs_of,
     report_of,
     stopped_early,
 )
+from sim.app.cli.commands.serve import client_configs, pace, port
 from sim.app.process.interrupts import ends_as_interrupts
 from sim.app.process.printed import tell
 from sim.errors import InputError
 from sim.files import write_text
+from sim.units import SECOND
 
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands
-    from sim.app.run import Outside
+    from sim.app.inspect.checkpoints import Checkpoints
+    from sim.app.run import Outside, Result, Steering
     from sim.report.failure import Failure
     from sim.scenario.plan.plan import Plan
 
@@ -43,13 +49,22 @@ def add(commands: Commands) -> None:
     """Add the command."""
     run = commands.add_parser("run")
     add_scenario(run)
+    add_programs(run)
+    run.add_argument("--variant", default="", metavar="NAME")
     add_seed(run)
     add_many(run)
     add_outputs(run, "out/<scenario>.html, of many seeds out/<scenario>-seeds.html")
     run.add_argument("--plain", action="store_true")
+    run.add_argument("--transport", choices=("channels", "sockets"), default="channels")
     run.add_argument("--metrics", type=output_file, metavar="FILE")
     run.add_argument("--agent-logs", type=Path, metavar="DIR")
     run.add_argument("--force", action="store_true")
+    run.add_argument("--live", action="store_true")
+    run.add_argument("--pace", type=pace, metavar="1|60|max|0")
+    run.add_argument("--port", type=port, metavar="N")
+    run.add_argument("--client-config", type=client_configs, metavar="FILE")
+    run.add_argument("--checkpoints", metavar="TIME", default="")
+    run.add_argument("--hold", metavar="TIME", default="")
     run.set_defaults(call=_run)
 
 
@@ -79,7 +94,9 @@ def _run(arguments: argparse.Namespace) -> int:
     from sim.app.checked import checked_plan
     from sim.app.notes import notes_of
 
-    plan = checked_plan(arguments.scenario, arguments.set)
+    plan = checked_plan(arguments.scenario, arguments.set, arguments.variant)
+    plan = replace(plan, own_programs=tuple(programs_of(arguments).items()))
+    arguments.set = [*plan.settings]  # with those of the variant
     for note in notes_of(plan):
         tell(note)
     outputs = (
@@ -92,13 +109,23 @@ def _run(arguments: argparse.Namespace) -> int:
     )
     check_outputs(*outputs, inputs=(arguments.scenario,))
     check_kept(arguments.metrics, arguments.force)
+    if arguments.checkpoints:
+        return _run_with_checkpoints(arguments, plan)
+    if arguments.hold:
+        raise InputError("is how long checkpoints are held", "--hold", "add --checkpoints 1m")
     if arguments.seeds is not None:
         if arguments.agent_logs is not None:
             raise InputError("applies to a single run only", "--agent-logs", "leave out --seeds")
+        if arguments.transport != "channels":
+            raise InputError("applies to a single run only", "--transport", "leave out --seeds")
         return _run_many(arguments, plan)
     for option in ("jobs", "dask", "resume"):
         if getattr(arguments, option) is not None:
             raise InputError("applies to many seeds only", f"--{option}", "add --seeds N")
+    if not arguments.live:
+        for option in ("pace", "port", "client_config"):
+            if getattr(arguments, option) is not None:
+                raise InputError("is of the page of a run", f"--{option.replace('_', '-')}", "add --live")
     chosen = plan if arguments.seed is None else replace(plan, seed=arguments.seed)
     return run_once(
         arguments,
@@ -107,7 +134,57 @@ def _run(arguments: argparse.Namespace) -> int:
         replaces_log=arguments.force,
         metrics=arguments.metrics,
         agent_logs=arguments.agent_logs,
+        page=_page(arguments) if arguments.live else None,
+        sockets=arguments.transport == "sockets",
     )
+
+
+def _run_with_checkpoints(arguments: argparse.Namespace, plan: Plan) -> int:
+    """Run a plan, and hold its checkpoints for `orrery fork` until an interrupt."""
+    from sim.app.audit.outputs import refuse_many
+    from sim.app.inspect.checkpoints import Checkpoints, door_of, refuse_open
+    from sim.app.inspect.moment import instant
+    from sim.app.options import check_options
+    from sim.app.study.outcome import program_digest
+
+    for option in ("seeds", "jobs", "dask", "resume", "agent_logs", "live", "pace", "port", "client_config"):
+        if getattr(arguments, option):
+            name = f"--{option.replace('_', '-')}"
+            raise InputError("is not for a run with checkpoints", name, "leave one of both out")
+    if arguments.transport != "channels":
+        raise InputError("is not for a run with checkpoints", "--transport", "leave one of both out")
+    refuse_many(check_options(plan.cluster).api_server.audit)
+    held_s = instant(arguments.hold, "--hold") / SECOND if arguments.hold else float("inf")
+    seeded = plan if arguments.seed is None else replace(plan, seed=arguments.seed)
+    trace = arguments.trace = arguments.trace or OUT / f"{plan.name}.trace"
+    check_outputs(trace)
+    refuse_open(door_of(trace))
+    every_us = instant(arguments.checkpoints, "--checkpoints")
+    with closing(Checkpoints(seeded, every_us, program_digest())) as checkpoints:
+        status = run_once(
+            arguments,
+            seeded,
+            fast=not arguments.plain,
+            metrics=arguments.metrics,
+            checkpoints=checkpoints,
+        )
+        tell(f"holds {checkpoints}, for orrery fork {trace}; Ctrl-C ends them")
+        with suppress(KeyboardInterrupt), ends_as_interrupts():
+            checkpoints.hold(door_of(trace), held_s)
+    return status
+
+
+def _page(arguments: argparse.Namespace) -> Steering:
+    """What serves the run that the arguments describe."""
+    from sim.app.serving.configs.clients import check_client_configs
+    from sim.app.serving.journal import Session
+    from sim.app.serving.live import live
+
+    configs = arguments.client_config or ()
+    check_outputs(*(config.path for config in configs), inputs=(arguments.scenario,), private=True)
+    check_client_configs(configs)
+    session = Session(str(arguments.scenario.absolute()), tuple(arguments.set), seed=arguments.seed)
+    return partial(live, session, arguments.pace or 0.0, arguments.port or 0, configs)
 
 
 def run_once(
@@ -118,9 +195,15 @@ def run_once(
     replaces_log: bool = False,
     metrics: Path | None = None,
     agent_logs: Path | None = None,
+    page: Steering | None = None,
+    sockets: bool = False,
+    checkpoints: Checkpoints | None = None,
+    continued: Callable[[Path | None], Result | None] = lambda _: None,
 ) -> int:
     """Run a plan as `run_plan` does, write the requested files, and print the result; returns the
     exit status.
+
+    continued: the result if another process continues it, with a file for its trace
     """
     from sim.app.inspect.run_terminal import print_result, run_shown
     from sim.app.inspect.traces import records, with_causes, write_perfetto
@@ -133,11 +216,11 @@ def run_once(
     files = Files()
     explained = bool(plan.expectations) and (arguments.junit is not None or not arguments.json)
     explained = explained or (outside is not None and bool(outside.checksums))
-    kept = _trace_file(arguments.trace, bool(report or arguments.perfetto or explained))
+    stored = _trace_file(arguments.trace, bool(report or arguments.perfetto or explained or page))
     failed: list[Failure] = []
     difference: list[str] = []
-    with ends_as_interrupts(by_trio=True), no_collection(), kept as trace:
-        result = run_shown(
+    with ends_as_interrupts(by_trio=True), no_collection(), stored as trace:
+        result = continued(trace) or run_shown(
             plan,
             trace_file=trace,
             live=live,
@@ -146,6 +229,9 @@ def run_once(
             replaces_log=replaces_log,
             metered=metrics is not None,
             agent_logs=agent_logs,
+            page=page,
+            sockets=sockets,
+            checkpoints=checkpoints,
         )
         files.write(metrics, lambda file: write_text(file, result.metrics))
         if trace is not None:
@@ -192,7 +278,7 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
     from sim.app.study.summary import jobs_of, study_of
     from sim.app.study.terminal import followed, print_study, progress
 
-    for option in ("trace", "perfetto", "metrics", "plain"):
+    for option in ("trace", "perfetto", "metrics", "plain", "live"):
         if getattr(arguments, option):
             raise InputError("applies to one run only", f"--{option}", "give --seed N without --seeds")
     refuse_many(check_options(plan.cluster).api_server.audit)

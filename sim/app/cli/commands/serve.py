@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from sim.app.cli.commands.arguments import add_scenario, add_seed, check_outputs, count, output_file, whole
 from sim.app.profiles import PROFILES, settings_of
+from sim.app.reference.shipped import DISTRIBUTIONS, distribution
 from sim.units import SECOND, parse_duration_us
 
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands
-    from sim.app.serving.client_configs import ClientConfig
+    from sim.app.serving.configs.clients import ClientConfig
 
 
+NODES = 3  # of a cluster with --like
 HOST_MAX = 253  # letters of a name: RFC 1035
 REACTION_MAX_S = 60
 PACE_MIN, PACE_MAX = 0.001, 1_000_000  # virtual seconds a real second
@@ -25,16 +27,17 @@ def add(commands: Commands) -> None:
     serve = commands.add_parser("serve")
     add_scenario(serve, optional=True)
     serve.add_argument("--host", type=_host, default="127.0.0.1")
-    serve.add_argument("--port", type=_port, default=6443)
-    serve.add_argument("--pace", type=_pace, default=1.0, metavar="1|60|max|0")
+    serve.add_argument("--port", type=port, default=6443)
+    serve.add_argument("--pace", type=pace, default=1.0, metavar="1|60|max|0")
     serve.add_argument("--api-server", action="append", default=[], type=_flag, metavar="NAME=VALUE")
     serve.add_argument("--profile", choices=tuple(PROFILES))
+    serve.add_argument("--like", choices=DISTRIBUTIONS)
     serve.add_argument("--nodes", type=count, metavar="N")
     serve.add_argument("--adopt-nodes", type=_selector, nargs="?", const="", metavar="SELECTOR")
     serve.add_argument("--naming", choices=("orch", "kubernetes"))
     add_seed(serve)
     _add_outside(serve)
-    serve.add_argument("--client-config", type=_client_configs, metavar="FILE")
+    serve.add_argument("--client-config", type=client_configs, metavar="FILE")
     serve.add_argument("--token-auth-file", type=Path, metavar="FILE")
     _add_waits(serve)
     _add_limits(serve)
@@ -43,6 +46,7 @@ def add(commands: Commands) -> None:
 
 def _add_waits(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--wait-for-client", type=_watches, default=0, metavar="N")
+    serve.add_argument("--wait-for-clocks", type=_watches, default=0, metavar="N")
     serve.add_argument("--reaction", type=_reaction, default=0.0, metavar="0.2s")
 
 
@@ -50,6 +54,8 @@ def _add_limits(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--journal", type=output_file, metavar="FILE")
     serve.add_argument("--data-dir", type=Path, metavar="DIR")
     serve.add_argument("--agent-logs", type=Path, metavar="DIR")
+    serve.add_argument("--log", type=output_file, metavar="FILE|-")
+    serve.add_argument("--log-format", choices=("text", "json"), default="text")
     serve.add_argument("--force", action="store_true")
     serve.add_argument("--max-connections", type=_connections, metavar="N")
 
@@ -90,7 +96,8 @@ def _host(text: str) -> str:
     return text.removeprefix("[").removesuffix("]")  # as addresses of IPv6 stand in URLs
 
 
-def _port(text: str) -> int:
+def port(text: str) -> int:
+    """A port to listen on.  Raises ArgumentTypeError, as the readers below."""
     return whole(text, 0, 65535, "is no port: a whole number from 0 to 65535")
 
 
@@ -124,7 +131,8 @@ def _service_address(text: str) -> tuple[str, tuple[str, int]]:
     return service, (_host(host), whole(port, 1, 65535, "is no port: a whole number from 1 to 65535"))
 
 
-def _pace(text: str) -> float:
+def pace(text: str) -> float:
+    """Virtual seconds for each real second, infinity for "max"; 0: time rests."""
     if text == "max":
         return float("inf")
     try:
@@ -139,8 +147,9 @@ def _pace(text: str) -> float:
     return value
 
 
-def _client_configs(text: str) -> tuple[ClientConfig, ...]:
-    from sim.app.serving.client_configs import parse_client_configs
+def client_configs(text: str) -> tuple[ClientConfig, ...]:
+    """The client configurations to write."""
+    from sim.app.serving.configs.clients import parse_client_configs
 
     try:
         return parse_client_configs(text)
@@ -148,17 +157,32 @@ def _client_configs(text: str) -> tuple[ClientConfig, ...]:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def _take(arguments: argparse.Namespace) -> None:
+    """Serve what `--like` names, with nodes unless a folder holds the cluster already."""
+    from sim.app.serving.data_dir import JOURNAL
+    from sim.errors import InputError
+
+    if arguments.scenario is not None:
+        raise InputError("is a cluster of its own", "--like", "leave out the scenario")
+    arguments.scenario = distribution(arguments.like)
+    if arguments.nodes is None and not (arguments.data_dir and (arguments.data_dir / JOURNAL).exists()):
+        arguments.nodes = NODES
+
+
 def _serve(arguments: argparse.Namespace) -> int:
-    from sim.app.serving.client_configs import check_client_configs
+    from sim.app.serving.configs.clients import check_client_configs
     from sim.app.serving.serve import serve
     from sim.errors import InputError
 
+    if arguments.like:
+        _take(arguments)
     if arguments.data_dir is not None and arguments.journal is not None:
         raise InputError("has a journal of its own", "--data-dir", "leave out --journal")
     inputs = arguments.scenario, arguments.token_auth_file
     configs = arguments.client_config or ()
     written = [config.path for config in configs]
-    check_outputs(*written, arguments.journal, inputs=inputs, private=True)
+    log = None if arguments.log == Path("-") else arguments.log
+    check_outputs(*written, arguments.journal, log, inputs=inputs, private=True)
     if not arguments.force:
         check_client_configs(configs)
     if arguments.scenario is None and arguments.naming is None and not arguments.profile:

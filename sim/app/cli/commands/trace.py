@@ -54,6 +54,8 @@ def _add_show(commands: Commands) -> None:
     show.add_argument("--follow", "-f", action="store_true")
     show.add_argument("--json", action="store_true")
     show.add_argument("--perfetto", type=output_file, metavar="FILE")
+    show.add_argument("--page", type=output_file, nargs="?", const=Path(), metavar="FILE")
+    show.add_argument("--force", action="store_true")
     show.set_defaults(call=_show)
 
 
@@ -85,13 +87,33 @@ def _diff(arguments: argparse.Namespace) -> int:
     return EXIT_OK if same else EXIT_FAILED
 
 
+def _check_whole(arguments: argparse.Namespace, option: str) -> None:
+    """Refuse what selects a part of the trace."""
+    parts = ("actor", "kind", "object", "start", "end", "grep", "follow", "json")
+    if any(getattr(arguments, part) for part in parts):
+        raise InputError("writes the whole trace", option, "leave the other options out")
+
+
+def _show_page(arguments: argparse.Namespace) -> int:
+    from sim.app.inspect.run_page import write_page
+
+    _check_whole(arguments, "--page")
+    file = arguments.trace.with_suffix(".html") if arguments.page == Path() else arguments.page
+    check_outputs(file, inputs=(arguments.trace,))
+    if file.exists() and not arguments.force:
+        raise InputError("exists already and is kept", str(file), "choose another name, or add --force")
+    note = write_page(arguments.trace, file)
+    print(f"page: {file}", note, sep="\n" if note else "")
+    return EXIT_OK
+
+
 def _show(arguments: argparse.Namespace) -> int:
+    if arguments.page is not None:
+        return _show_page(arguments)
     if arguments.perfetto is not None:
         from sim.app.inspect.traces import write_perfetto
 
-        options = ("actor", "kind", "object", "start", "end", "grep", "follow", "json")
-        if any(getattr(arguments, option) for option in options):
-            raise InputError("writes the whole trace", "--perfetto", "leave the other options out")
+        _check_whole(arguments, "--perfetto")
         check_outputs(arguments.perfetto, inputs=(arguments.trace,))
         write_perfetto(arguments.trace, arguments.perfetto)
         return EXIT_OK
@@ -105,8 +127,8 @@ def _show(arguments: argparse.Namespace) -> int:
     if end_us is not None and end_us < start_us:
         raise InputError("ends before it begins", f"--from {arguments.start} --to {arguments.end}")
     kinds = tuple(arguments.kind)
-    wanted = Filter(arguments.actor, kinds, arguments.object, start_us, end_us, grep)
-    show(arguments.trace, wanted, as_text=not arguments.json, follow=arguments.follow)
+    target = Filter(arguments.actor, kinds, arguments.object, start_us, end_us, grep)
+    show(arguments.trace, target, as_text=not arguments.json, follow=arguments.follow)
     return EXIT_OK
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sim.app.cli.commands.arguments import EXIT_OK, count
+from sim.app.cli.commands.serve import NODES
+from sim.app.reference.shipped import DISTRIBUTIONS
 
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands
@@ -31,7 +34,9 @@ def add(commands: Commands) -> None:
     """Add both commands."""
     up = commands.add_parser("up")
     up.add_argument("--nodes", type=count, metavar="N")
+    up.add_argument("--like", choices=DISTRIBUTIONS)
     up.add_argument("--port", type=int, default=6443)
+    up.add_argument("--merge-config", action="store_true")
     up.add_argument("--pace", default="1", metavar="1|60|max|0")
     _add_folder(up)
     up.set_defaults(call=_up)
@@ -47,6 +52,7 @@ def _add_folder(parser: argparse.ArgumentParser) -> None:
 
 def _up(arguments: argparse.Namespace) -> int:
     """Start the cluster of a folder, and say how it is reached.  Raises InputError."""
+    from sim.app.serving.configs.merged import check_mergeable, kubectl_config, merge_client_config
     from sim.errors import InputError
 
     folder: Path = arguments.folder
@@ -54,11 +60,16 @@ def _up(arguments: argparse.Namespace) -> int:
         raise InputError("its cluster is up already", str(folder), "orrery down ends it")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     config, log, data = folder / "config", folder / "log", folder / "data"
+    _check_config(config, data)
+    if arguments.merge_config:
+        check_mergeable(kubectl_config(), folder)
     config.unlink(missing_ok=True)
     command = [sys.executable, "-m", "sim.app.cli.main", "serve", "--data-dir", str(data)]
     command += ["--client-config", str(config), "--port", str(arguments.port), "--pace", arguments.pace]
     if arguments.nodes is not None or not (data / "journal").exists():
-        command += ["--nodes", str(3 if arguments.nodes is None else arguments.nodes)]
+        command += ["--nodes", str(NODES if arguments.nodes is None else arguments.nodes)]
+    if arguments.like:
+        command += ["--like", arguments.like]
     with log.open("w") as written:
         server = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=written, stderr=written, start_new_session=True
@@ -73,7 +84,27 @@ def _up(arguments: argparse.Namespace) -> int:
             raise InputError(said[-1].removeprefix("orrery: "), "")
         time.sleep(LOOK_S)  # until another process has written that it serves
     print(log.read_text(), end="")
+    print(f"orrery: export KUBECONFIG={shlex.quote(str(config.absolute()))}")
+    if arguments.merge_config:
+        print(f"orrery: {merge_client_config(config, kubectl_config(), folder)}")
     return EXIT_OK
+
+
+def _check_config(config: Path, data: Path) -> None:
+    """Refuse a client configuration that is not of the cluster in the folder.  Raises InputError."""
+    from sim.app.serving.configs.clients import ClientConfig, check_client_configs
+    from sim.app.serving.configs.merged import authorities_of
+    from sim.app.serving.data_dir import kept_authority
+    from sim.errors import InputError
+
+    if not config.exists():
+        return
+    check_client_configs([ClientConfig(config)])
+    authority = kept_authority(data)
+    if authority is None or authority not in authorities_of(config):
+        raise InputError(
+            "is the client configuration of another cluster", str(config), "move it away, or name --folder"
+        )
 
 
 def _down(arguments: argparse.Namespace) -> int:
@@ -100,7 +131,12 @@ def _down(arguments: argparse.Namespace) -> int:
 
 
 def _running(folder: Path) -> int:
-    """The process of the cluster of a folder; 0 if none runs."""
+    """The process of the cluster of a folder; 0 if none runs.
+
+    It is the one that has the data directory: the number alone may be that of another by now.
+    """
+    from sim.app.serving.data_dir import is_used
+
     try:
         pid = int((folder / "pid").read_text())
         os.waitpid(pid, os.WNOHANG)  # of `up` in this process: a test
@@ -108,8 +144,4 @@ def _running(folder: Path) -> int:
         pass
     except (OSError, ValueError):
         return 0
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return 0
-    return pid
+    return pid if is_used(folder / "data") else 0

@@ -1,115 +1,104 @@
-// The live page of a served cluster: logs in, follows the changes, and steers by the control API.
+// The page: draws what is known of a cluster, live or of a finished run, and steers a live one.
 
 import * as api from "./api.js";
+import { Connection } from "./connection.js";
+import { Details } from "./details.js";
 import { $, dot, el, link, table, tabs } from "./dom.js";
-import { Grid, Lanes, colorOf, readColors } from "./draw.js";
-import { Model, clock } from "./model.js";
+import { Grid, colorOf, readColors } from "./draw.js";
+import { LANE_KINDS, Model, clock } from "./model.js";
 import { Panels } from "./panels.js";
+import { Strip } from "./strip.js";
+import { textOf } from "./targets.js";
+import { Lanes, Scale, Timeline } from "./timeline.js";
 
+const PANEL_MS = 250; // between two drawings of tables and lanes
+
+const data = $("run-data"); // of a finished run, in its one file
 const model = new Model();
 const grid = new Grid($("grid"));
-const lanes = new Lanes($("timeline"));
+const scale = new Scale();
+const timeline = new Timeline($("timeline"), scale);
+const lanes = new Lanes($("lanes"), scale);
 let past = null; // the state of an earlier instant, and that instant
-let dirty = true;
+let dirty = true; // tables and rows of the timeline
+let stale = true; // the picture of the nodes
 let chosenNode = "";
+
+function touch() {
+  dirty = stale = true;
+}
 
 const view = {
   model,
+  file: data !== null,
+  get past() { return past; },
   state: () => (past ? past.state : model.live),
+  faults: () => (past ? model.active(past.us) : model.time.faults),
   say: (text) => { $("notice").textContent = text; },
   async act(call) {
     view.say("");
     try {
       return await call();
     } catch (problem) {
-      if (problem.code === 401) logOut("The session has ended: log in again.");
-      view.say(problem.message);
+      if (problem.code === 401) connection.ended(problem);
+      view.say(problem.code ? problem.message : "The server does not answer: nothing was done.");
       return null;
     }
   },
+  // Make sure that the log begins with the cluster.
+  async whole() {
+    if (model.whole) return true;
+    const found = await view.act(() => api.get("/history"));
+    if (found) model.remember(found.rows);
+    return found !== null;
+  },
 };
-const panels = new Panels(view, $("panel"), openDetails);
+const details = new Details(view);
+const panels = new Panels(view, $("panel"), (...object) => details.open(...object));
+const showPanel = tabs($("tabs"), $("panel"), ["Faults", "Events", "Expectations", "Workloads", "Leaders", "Requests"], (name) => panels.show(name));
+const strip = new Strip($("strip"), aim, drop);
+const connection = new Connection(begun, take, view.say);
 
-// --- login ------------------------------------------------------------------------------------------
-
-async function begin() {
-  const code = new URLSearchParams(location.hash.slice(1)).get("code");
-  if (code) {
-    history.replaceState(null, "", location.pathname);
-    try {
-      await api.login(code);
-    } catch (problem) {
-      logOut(problem.message);
-      return;
-    }
-  }
-  if (api.hasToken()) start();
-  else logOut("");
-}
-
-function logOut(why) {
-  api.setToken("");
-  $("main").hidden = true;
-  $("login").hidden = false;
-  $("login-error").textContent = why;
-  $("token").focus();
-}
-
-$("login-form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  api.setToken($("token").value.trim());
-  start();
-});
-
-async function start() {
-  let state;
-  try {
-    state = await api.get("/state");
-  } catch (problem) {
-    logOut(problem.message);
-    return;
-  }
+function begun(state) {
   $("scenario").textContent = `${state.scenario}, seed ${state.seed}`;
   $("login").hidden = true;
   $("main").hidden = false;
   readColors();
   drawLegend();
-  for (;;) {
-    try {
-      await api.follow((message) => {
-        model.take(message);
-        dirty = true;
-      });
-      view.say("The server has ended the connection; trying again.");
-    } catch (problem) {
-      if (problem.code === 401 || problem.code === 403) {
-        logOut(problem.message);
-        return;
-      }
-      view.say("The server does not answer; trying again.");
-    }
-    await new Promise((resolve) => setTimeout(resolve, 2000));
-  }
+}
+
+function take(message) {
+  model.take(message);
+  touch();
+  if (message.reset && !view.file) rememberLanes();
+}
+
+async function rememberLanes() {
+  try {
+    model.rememberLanes((await api.get(`/history?kinds=${LANE_KINDS.join(",")}`)).rows);
+    touch();
+  } catch { /* the lanes begin now */ }
 }
 
 // --- drawing ----------------------------------------------------------------------------------------
 
-let drawnPanel = 0;
+let drawnPanel = -PANEL_MS;
 function frame(now) {
   if (!$("main").hidden) {
-    const moving = !model.time.paused;
-    $("virtual").textContent = clock(past ? past.us : model.now());
-    if (dirty || moving) {
-      if (dirty && !$("grid").hidden) grid.draw(view.state(), false);
-      lanes.draw(model, view.state(), past ? past.us : model.now());
-      const slider = $("timeline");
-      slider.setAttribute("aria-valuemax", String(Math.round(model.now() / 1e6)));
-      slider.setAttribute("aria-valuenow", String(Math.round((past ? past.us : model.now()) / 1e6)));
-      slider.setAttribute("aria-valuetext", clock(past ? past.us : model.now()));
+    if (view.file) play(now);
+    if (wanted !== null && model.whole) showPast();
+    const us = shownUs();
+    $("virtual").textContent = clock(us);
+    if (stale && !$("grid").hidden) {
+      grid.draw(view.state());
+      stale = false;
     }
-    if (dirty && now - drawnPanel > 250) {
+    const due = now - drawnPanel > PANEL_MS;
+    if ((dirty && due) || (due && !model.time.paused)) drawLanes(us);
+    if (dirty && due) {
       drawnPanel = now;
       panels.refresh();
+      strip.draw(view.state());
       drawFigures();
       if (!$("list").hidden) drawList();
       dirty = false;
@@ -118,13 +107,24 @@ function frame(now) {
   requestAnimationFrame(frame);
 }
 
+const shownUs = () => (past ? past.us : model.now());
+
+function drawLanes(us) {
+  timeline.draw(model, us);
+  lanes.draw(model, us);
+  const slider = $("timeline");
+  slider.setAttribute("aria-valuemax", String(Math.round(model.now() / 1e6)));
+  slider.setAttribute("aria-valuenow", String(Math.round(us / 1e6)));
+  slider.setAttribute("aria-valuetext", clock(us));
+}
+
 function drawFigures() {
   const { time } = model;
-  const last = model.rates.at(-1);
-  const before = model.rates.at(-6) || model.rates[0];
-  const rate = last && before && last[0] > before[0] ? ((last[1] - before[1]) / ((last[0] - before[0]) / 1e6)).toFixed(1) : "0";
-  const figures = [["nodes ready", `${time.ready}/${time.nodes}`], ["pods running", `${time.running}/${time.pods}`], ["requests/s", rate], ["faults", time.faults.length], ["events", time.events]];
-  $("figures").replaceChildren(...figures.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value ?? 0))));
+  const { nodes, ready, pods, running } = past || view.file ? view.state().figures() : time;
+  const figures = [["nodes ready", `${ready ?? 0}/${nodes ?? 0}`], ["pods running", `${running ?? 0}/${pods ?? 0}`], ["faults", view.faults().length]];
+  if (!past && !view.file) figures.push(["requests/s", model.rate().toFixed(1)], ["events", time.events ?? 0]);
+  $("figures").replaceChildren(...figures.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+  if (view.file) return;
   $("toggle").textContent = time.paused ? "Resume" : "Pause";
   const held = time.held_by?.length ? `held by ${time.held_by.join(", ")}` : "";
   $("pace-shown").textContent = held || (time.paused ? "paused" : time.pace === "max" ? "as fast as possible" : `pace ${time.pace}`);
@@ -138,13 +138,13 @@ function drawFigures() {
 
 function drawLegend() {
   const states = ["ready", "not ready", "unknown", "cordoned", "pending", "terminating", "failed"];
-  $("legend").replaceChildren(...states.flatMap((state) => [dot(colorOf(state)), `${state} `]));
+  $("legend").replaceChildren(...states.map((state) => el("span", {}, dot(colorOf(state)), state)));
 }
 
 function drawList() {
   const filter = $("filter").value;
   const rows = [...view.state().nodes].filter(([name]) => name.includes(filter)).sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
-  const cells = rows.slice(0, 300).map(([name, node]) => [link(name, () => openDetails("node", "", name)), node.zone, el("span", {}, dot(colorOf(node.state)), node.state), [...node.pods.values()].length]);
+  const cells = rows.slice(0, 300).map(([name, node]) => [link(name, () => details.open("node", "", name)), node.zone, el("span", {}, dot(colorOf(node.state)), node.state), node.pods.size]);
   const more = rows.length > 300 ? [el("p", { class: "soft" }, `${rows.length - 300} more: filter them`)] : [];
   $("list").replaceChildren(table(["node", "zone", "state", "pods"], cells), ...more);
 }
@@ -152,15 +152,17 @@ function drawList() {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   readColors();
   drawLegend();
-  dirty = true;
+  strip.key = "";
+  panels.shown = "";
+  touch();
 });
-new ResizeObserver(() => { dirty = true; }).observe($("grid"));
+for (const id of ["grid", "lanes-box"]) new ResizeObserver(() => { touch(); }).observe($(id));
 
 // --- time -------------------------------------------------------------------------------------------
 
-const toggle = () => view.act(() => api.post(model.time.paused ? "/time/resume" : "/time/pause"));
+const toggle = () => (view.file ? playOrStop() : view.act(() => api.post(model.time.paused ? "/time/resume" : "/time/pause")));
 const step = () => view.act(() => api.post("/time/step", { events: 1 }));
-const setPace = (value) => view.act(() => api.put("/time/pace", { pace: value === "max" ? value : Number(value) }));
+const setPace = (value) => (view.file ? ($("pace").value = value) : view.act(() => api.put("/time/pace", { pace: value === "max" ? value : Number(value) })));
 $("toggle").addEventListener("click", toggle);
 $("step").addEventListener("click", step);
 $("pace").addEventListener("change", (event) => setPace(event.target.value));
@@ -172,34 +174,57 @@ $("until-form").addEventListener("submit", async (event) => {
   const found = await view.act(() => api.post("/time/run", { ...(isTime ? { until: text } : { condition: text }), fast: true }));
   if (found) view.say(found.reached ? `reached at ${clock(found.virtual_us)}` : "not reached");
 });
+$("mark-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const name = $("mark").value.trim();
+  if (!name || !(await view.act(() => api.post("/marks", { name })))) return;
+  $("mark").value = "";
+  view.say(`marked: ${name}`);
+});
 $("save").addEventListener("click", async () => {
   const text = await view.act(() => api.text("/scenario?name=saved"));
   if (text === null) return;
   const url = URL.createObjectURL(new Blob([text], { type: "application/yaml" }));
   el("a", { href: url, download: "scenario.yaml" }).click();
-  URL.revokeObjectURL(url);
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
 });
 
 function faster(by) {
   const options = [...$("pace").options];
-  const index = options.findIndex((option) => option.value === String(model.time.pace)) + by;
+  const index = options.findIndex((option) => option.value === (view.file ? $("pace").value : String(model.time.pace))) + by;
   if (options[index]) setPace(options[index].value);
 }
 
 document.addEventListener("keydown", (event) => {
   if ($("main").hidden || event.target.closest("input, select, textarea, dialog") || event.ctrlKey || event.metaKey || event.altKey) return;
-  const act = { " ": event.target.closest("button") ? null : toggle, ".": step, "+": () => faster(1), "-": () => faster(-1), "/": () => $("filter").focus() }[event.key];
+  const field = (id) => () => $(id).focus();
+  const act = { " ": event.target.closest("button") ? null : toggle, ".": view.file ? null : step, "+": () => faster(1), "-": () => faster(-1), "/": field("filter"), m: view.file ? null : field("mark") }[event.key];
   if (act) {
     event.preventDefault();
     act();
   }
 });
 
-// --- nodes ------------------------------------------------------------------------------------------
+// --- nodes, and what a fault is aimed at --------------------------------------------------------------
+
+function aim(target) {
+  if (view.file) return;
+  panels.target = target;
+  showPanel("Faults");
+  view.say(`target: ${textOf(target)}`);
+}
+
+async function drop(kind, target) {
+  if (view.file || !target) return;
+  panels.target = target;
+  if (panels.name === "Faults") panels.aim(target);
+  else await showPanel("Faults");
+  panels.ask(kind, target);
+}
 
 $("filter").addEventListener("input", (event) => {
   grid.filter = event.target.value;
-  dirty = true;
+  touch();
 });
 $("as-list").addEventListener("click", (event) => {
   const shown = $("list").hidden;
@@ -207,131 +232,141 @@ $("as-list").addEventListener("click", (event) => {
   $("grid").hidden = shown;
   event.target.setAttribute("aria-pressed", String(shown));
   if (shown) drawList();
-  dirty = true;
+  touch();
 });
 $("grid").addEventListener("click", (event) => {
-  const index = grid.find(event.offsetX, event.offsetY);
-  if (index < 0) return;
-  grid.chosen = index;
-  choose(grid.places[index].name);
-  openDetails("node", "", grid.places[index].name);
+  const target = grid.target(event.offsetX, event.offsetY);
+  if (target?.type === "zone" && target.name) aim({ type: "zone", name: target.name });
+  if (target?.type !== "node") return;
+  grid.chosen = grid.places.indexOf(target.place);
+  choose(target.name);
+  details.open("node", "", target.name);
 });
 $("grid").addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && chosenNode) openDetails("node", "", chosenNode);
+  if (event.key === "Enter" && chosenNode) {
+    event.preventDefault(); // or it would press the button that the dialog focuses
+    details.open("node", "", chosenNode);
+  }
+  if (event.key === "f" && chosenNode) aim({ type: "node", name: chosenNode });
   const name = grid.move(event.key);
   if (name) {
     event.preventDefault();
     choose(name);
   }
 });
-$("grid").addEventListener("dragover", (event) => event.preventDefault());
+function over(target) {
+  if (textOf(target || { type: "", name: "" }) === textOf(grid.over || { type: "", name: "" })) return;
+  grid.over = target;
+  touch();
+}
+$("grid").addEventListener("dragover", (event) => {
+  event.preventDefault();
+  over(grid.target(event.offsetX, event.offsetY));
+});
+$("grid").addEventListener("dragleave", () => over(null));
 $("grid").addEventListener("drop", (event) => {
   event.preventDefault();
-  const place = grid.places[grid.find(event.offsetX, event.offsetY)];
-  const kind = event.dataTransfer.getData("text/plain");
-  if (place && panels.kinds?.[kind]) panels.ask(kind, { nodes: event.shiftKey && place.zone ? { zone: place.zone } : { name: place.name }, node: place.name, actor: place.name });
+  const target = grid.target(event.offsetX, event.offsetY);
+  over(null);
+  if (target) drop(event.dataTransfer.getData("text/plain"), { type: target.type, name: target.name });
 });
 
 function choose(name) {
   chosenNode = name;
   const node = view.state().nodes.get(name);
   $("chosen").textContent = node ? `${name}, zone ${node.zone || "none"}, ${node.state}, ${node.pods.size} pods` : "";
-  dirty = true;
+  touch();
 }
 
 // --- the past ---------------------------------------------------------------------------------------
 
-let looking = 0;
+let wanted = null; // the instant to look at, in the next frame
 async function look(us) {
-  const number = (looking += 1);
-  if (!model.whole) {
-    const found = await view.act(() => api.get("/history"));
-    if (!found) return;
-    model.remember(found.rows);
-  }
-  if (number !== looking) return;
-  past = { us, state: model.at(us) };
-  $("live").setAttribute("aria-pressed", "false");
-  $("shown-at").textContent = `the cluster at ${clock(us)}`;
-  dirty = true;
+  wanted = us;
+  if (!(await view.whole())) wanted = null;
 }
+
+function showPast() {
+  past = { us: wanted, state: model.at(wanted) };
+  wanted = null;
+  $("live").setAttribute("aria-pressed", "false");
+  $("shown-at").textContent = `the cluster at ${clock(past.us)}`;
+  document.body.classList.add("past");
+  drawnPanel = Math.min(drawnPanel, performance.now() - PANEL_MS + 60);
+  touch();
+}
+
 function live() {
-  looking += 1;
-  past = null;
+  wanted = past = null;
   $("live").setAttribute("aria-pressed", "true");
   $("shown-at").textContent = "";
-  dirty = true;
+  document.body.classList.remove("past");
+  touch();
 }
 $("live").addEventListener("click", live);
-$("timeline").addEventListener("pointerdown", (event) => {
-  $("timeline").setPointerCapture(event.pointerId);
-  look(lanes.instant(event.offsetX));
-});
-$("timeline").addEventListener("pointermove", (event) => {
-  if (event.buttons) look(lanes.instant(event.offsetX));
+for (const id of ["timeline", "lanes"]) {
+  const canvas = $(id);
+  canvas.addEventListener("pointerdown", (event) => {
+    if (event.pointerType === "touch" && id === "lanes") return; // scrolls
+    canvas.setPointerCapture(event.pointerId);
+    look(scale.instant(event.offsetX));
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    if (event.buttons && canvas.hasPointerCapture(event.pointerId)) look(scale.instant(event.offsetX));
+    if (id === "lanes") $("lane-about").textContent = lanes.about(event.offsetX, event.offsetY);
+  });
+}
+$("lanes").addEventListener("click", (event) => look(scale.instant(event.offsetX)));
+$("lanes").addEventListener("pointerleave", () => { $("lane-about").textContent = ""; });
+$("span").addEventListener("change", (event) => {
+  scale.span = Number(event.target.value) * 1e6;
+  touch();
 });
 $("timeline").addEventListener("keydown", (event) => {
   const steps = { ArrowLeft: -1e6, ArrowRight: 1e6, PageDown: -6e7, PageUp: 6e7 };
   if (event.key === "End" || event.key === "Escape") live();
   else if (event.key === "Home") look(0);
-  else if (steps[event.key]) look(Math.min(model.now(), Math.max(0, (past ? past.us : model.now()) + steps[event.key])));
+  else if (steps[event.key]) look(Math.min(model.now(), Math.max(0, (wanted ?? shownUs()) + steps[event.key])));
   else return;
   event.preventDefault();
 });
 
-// --- details ----------------------------------------------------------------------------------------
+// --- a finished run in one file -----------------------------------------------------------------------
 
-const PATHS = {
-  node: "/api/v1/nodes/", pod: "/api/v1/namespaces/NS/pods/", deployment: "/apis/apps/v1/namespaces/NS/deployments/",
-  replicaset: "/apis/apps/v1/namespaces/NS/replicasets/", statefulset: "/apis/apps/v1/namespaces/NS/statefulsets/",
-  daemonset: "/apis/apps/v1/namespaces/NS/daemonsets/", job: "/apis/batch/v1/namespaces/NS/jobs/",
-  lease: "/apis/coordination.k8s.io/v1/namespaces/NS/leases/",
-};
-
-function openDetails(kind, namespace, name) {
-  const body = $("details-body");
-  $("details-title").textContent = `${kind}/${name}${namespace ? ` in ${namespace}` : ""}`;
-  const show = {
-    Why: async () => {
-      const query = new URLSearchParams({ target: `${kind}/${name}`, ...(namespace ? { namespace } : {}) });
-      const found = await api.get(`/why?${query}`);
-      const cells = found.chain.map((line) => [el("td", { class: "at" }, clock(line.at_us)), line.actor, line.text]);
-      return [el("p", {}, found.title), table(["time", "process", "what happened"], cells)];
-    },
-    Pods: async () => {
-      const state = view.state();
-      const cells = [...(state.nodes.get(name)?.pods || [])].map(([key, pod]) => {
-        const [own, podName] = key.split("/");
-        return [link(key, () => openDetails("pod", own, podName)), el("span", {}, dot(colorOf(pod)), pod)];
-      });
-      return [cells.length ? table(["pod", "state"], cells) : el("p", { class: "soft" }, "no pods")];
-    },
-    Object: async () => [el("pre", {}, JSON.stringify(await api.object(PATHS[kind].replace("NS", encodeURIComponent(namespace)) + encodeURIComponent(name)), null, 2))],
-    Events: async () => {
-      const rows = view.state().events.filter((row) => row[4].toLowerCase() === `${kind}/${namespace}/${name}`.toLowerCase());
-      return [rows.length ? table(["time", "reason", "message"], rows.map((row) => [el("td", { class: "at" }, clock(row[1])), row[3], row[5]])) : el("p", { class: "soft" }, "no events are known here")];
-    },
-    History: async () => {
-      const key = kind === "node" ? name : `${namespace}/${name}`;
-      if (!model.whole) model.remember((await api.get("/history")).rows);
-      const rows = model.log.filter((row) => row[0] === kind && row[2] === key);
-      return [table(["time", kind === "node" ? "zone" : "node", "state"], rows.map((row) => [el("td", { class: "at" }, clock(row[1])), row[3], row[4] || "removed"]))];
-    },
-  };
-  const names = kind === "node" ? ["Why", "Pods", "Events", "History", "Object"] : kind === "pod" ? ["Why", "Events", "History", "Object"] : PATHS[kind] ? ["Why", "Events", "Object"] : ["Why", "Events"];
-  const shown = tabs($("details-tabs"), body, names, async (tab) => {
-    body.replaceChildren(el("p", { class: "soft" }, "…"));
-    try {
-      body.replaceChildren(...(await show[tab]()));
-    } catch (problem) {
-      body.replaceChildren(el("p", { class: "error" }, problem.message));
-    }
-  });
-  shown("Why");
-  if (!$("details").open) $("details").showModal();
+let playing = 0; // when the last frame was drawn while it plays
+function playOrStop() {
+  playing = playing ? 0 : performance.now();
+  if (playing && (!past || past.us >= model.now())) look(0);
+  $("toggle").textContent = playing ? "Stop" : "Play";
 }
-$("details-close").addEventListener("click", () => $("details").close());
 
-tabs($("tabs"), $("panel"), ["Faults", "Events", "Expectations", "Workloads", "Leaders"], (name) => panels.show(name))("Events");
+function play(now) {
+  if (!playing || !past) return;
+  const pace = $("pace").value === "max" ? 3600 : Number($("pace").value);
+  const us = past.us + Math.max(0, now - playing) * 1000 * pace;
+  playing = now;
+  if (us < model.now()) wanted = us;
+  else {
+    playing = 0;
+    $("toggle").textContent = "Play";
+    live();
+  }
+}
+
+function openFile() {
+  const run = JSON.parse(data.textContent);
+  document.body.classList.add("file");
+  $("live").textContent = "End";
+  $("toggle").textContent = "Play";
+  $("pace").value = "60";
+  model.counted = "writes";
+  begun(run);
+  take({ rows: run.rows, time: run.time, judged: run.judged, reset: true });
+  model.whole = true;
+  view.say(run.note);
+}
+
+showPanel(view.file ? "Workloads" : "Events");
 requestAnimationFrame(frame);
-begin();
+if (view.file) openFile();
+else connection.begin();

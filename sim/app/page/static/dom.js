@@ -46,7 +46,7 @@ export function tabs(list, panel, names, show) {
       button.tabIndex = names[index] === name ? 0 : -1;
     });
     panel.setAttribute("aria-labelledby", `${list.id}-${name}`);
-    show(name);
+    return show(name);
   }
   return choose;
 }

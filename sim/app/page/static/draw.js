@@ -1,21 +1,23 @@
-// The pictures: nodes with their pods as a grid by zone, and the timeline of faults.
-
-import { clock } from "./model.js";
+// The picture of the nodes with their pods, as a grid by zone, and the colours of states.
 
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const STATES = {
   ready: "--good", "not ready": "--not-ready", unknown: "--lost", cordoned: "--succeeded", running: "--good",
   pending: "--pending", terminating: "--leaving", failed: "--failed", succeeded: "--succeeded",
+  open: "--good", paused: "--not-ready", slow: "--pending", ending: "--leaving", down: "--lost", cut: "--lost",
 };
-let colors = {};
+const NAMED = ["paper", "ink", "soft", "line", "accent", "plain", "lost", "good", "raised"];
+export const colors = {};
 
 export function readColors() {
-  colors = { paper: style("--paper"), ink: style("--ink"), soft: style("--soft"), line: style("--line"), accent: style("--accent"), plain: style("--plain"), lost: style("--lost") };
+  for (const name of NAMED) colors[name] = style(`--${name}`);
   for (const [state, name] of Object.entries(STATES)) colors[state] = style(name);
 }
 export const colorOf = (state) => colors[state] || colors.plain;
+// Of a process or a link: each hindrance without a colour of its own counts as not ready.
+export const colorOfPart = (state) => colors[state] || colors["not ready"];
 
-function fitted(canvas) {
+export function fitted(canvas) {
   const ratio = devicePixelRatio || 1;
   const { clientWidth: width, clientHeight: height } = canvas;
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
@@ -36,7 +38,7 @@ export class Grid {
     this.filter = "";
   }
 
-  // Where each node is drawn: zones one below the other, nodes in rows, as large as all fit.
+  // Where each node is drawn: zones side by side or one below the other, as large as all fit.
   layout(state, width, height) {
     const zones = new Map();
     for (const [name, node] of state.nodes) {
@@ -47,41 +49,52 @@ export class Grid {
     const order = new Intl.Collator("en", { numeric: true }).compare;
     const named = [...zones].sort(([a], [b]) => order(a, b));
     for (const [, names] of named) names.sort(order);
-    let size = 150;
-    const rows = (edge) => named.reduce((sum, [, names]) => sum + Math.ceil(names.length / Math.max(1, Math.floor(width / edge))), 0);
-    while (size > 3 && rows(size) * size + named.length * 18 > height) size *= 0.94;
-    const across = Math.max(1, Math.floor(width / size));
+    const tall = (names, edge, wide) => 18 + Math.ceil(names.length / Math.max(1, Math.floor(wide / edge))) * edge;
+    const beside = Math.max(1, Math.floor(width / Math.max(1, named.length)) - 8);
+    const below = (edge) => named.reduce((sum, [, names]) => sum + tall(names, edge, width), 0);
+    const highest = (edge) => Math.max(0, ...named.map(([, names]) => tall(names, edge, beside)));
+    const fit = (edge, total) => (edge > 3 && total(edge) > height ? fit(edge * 0.94, total) : edge);
+    const [size, columns] = [fit(150, below), fit(Math.min(150, beside), highest)];
+    const side = named.length > 1 && columns > size * 1.1;
     this.places = [];
     this.titles = [];
+    this.across = Math.max(1, Math.floor((side ? beside : width) / (side ? columns : size)));
     let y = 0;
-    for (const [zone, names] of named) {
-      this.titles.push({ text: zone || "no zone", y: y + 13 });
-      y += 18;
-      names.forEach((name, index) => this.places.push({
-        name, zone, size, x: (index % across) * size, y: y + Math.floor(index / across) * size,
-      }));
-      y += Math.ceil(names.length / across) * size;
-    }
-    this.across = across;
+    named.forEach(([zone, names], index) => this.zone(zone, names, side ? { x: index * (beside + 8), y: 0, width: beside, size: columns } : { x: 0, y, width, size }, (end) => { y = end; }));
   }
 
-  draw(state, changed) {
+  zone(zone, names, { x, y, width, size }, ended) {
+    const { across } = this;
+    names.forEach((name, index) => this.places.push({
+      name, zone, size, x: x + (index % across) * size, y: y + 18 + Math.floor(index / across) * size,
+    }));
+    const end = y + 18 + Math.ceil(names.length / across) * size;
+    this.titles.push({ zone, text: zone ? `zone ${zone}` : "no zone", x, y, width, end });
+    ended(end);
+  }
+
+  draw(state) {
     const [context, width, height] = fitted(this.canvas);
-    const key = `${width} ${height} ${this.filter} ${state.nodes.size}`;
-    if (changed || key !== this.key) {
+    const key = `${width} ${height} ${this.filter} ${state.shape}`;
+    if (key !== this.key) {
       this.layout(state, width, height);
       this.key = key;
     }
     context.fillStyle = colors.soft;
     context.font = "12px system-ui, sans-serif";
-    for (const { text, y } of this.titles) context.fillText(text, 0, y);
+    for (const { text, x, y, width } of this.titles) context.fillText(text.slice(0, 200), x, y + 13, width);
+    this.color = "";
     for (const place of this.places) this.node(context, place, state.nodes.get(place.name));
     const chosen = this.places[this.chosen];
-    if (chosen) {
-      context.strokeStyle = colors.ink;
-      context.lineWidth = 2;
-      context.strokeRect(chosen.x, chosen.y, chosen.size - 2, chosen.size - 2);
-    }
+    if (chosen) this.frame(context, colors.ink, chosen.x, chosen.y, chosen.size - 2, chosen.size - 2);
+    if (this.over?.place) this.frame(context, colors.accent, this.over.place.x, this.over.place.y, this.over.place.size - 2, this.over.place.size - 2);
+    else if (this.over) this.frame(context, colors.accent, this.over.title.x + 1, this.over.title.y + 1, this.over.title.width - 2, this.over.title.end - this.over.title.y - 3);
+  }
+
+  frame(context, color, ...rectangle) {
+    context.strokeStyle = color;
+    context.lineWidth = 2;
+    context.strokeRect(...rectangle);
   }
 
   node(context, { name, x, y, size }, node) {
@@ -90,12 +103,12 @@ export class Grid {
     const gap = size > 12 ? 4 : 1;
     const edge = size - gap;
     if (size < 26) { // one colour for the node, and a bar of pods that are not running
-      context.fillStyle = color;
+      if (this.color !== color) context.fillStyle = this.color = color;
       context.fillRect(x, y, edge, edge);
       if (size > 8 && node.pods.size) {
         let bad = 0;
         for (const state of node.pods.values()) bad += state !== "running" && state !== "succeeded";
-        context.fillStyle = colors.pending;
+        context.fillStyle = this.color = colors.pending;
         if (bad) context.fillRect(x, y + edge * (1 - bad / node.pods.size), edge / 3, (edge * bad) / node.pods.size);
       }
       return;
@@ -113,7 +126,7 @@ export class Grid {
       context.beginPath();
       context.rect(x, y, edge, head);
       context.clip();
-      context.fillText(name, x + 4, y + 16);
+      context.fillText(name.slice(0, 40), x + 4, y + 16);
       context.restore();
     }
     const room = edge - 6;
@@ -137,67 +150,18 @@ export class Grid {
     return this.places.findIndex((place) => x >= place.x && x < place.x + place.size && y >= place.y && y < place.y + place.size);
   }
 
+  // What is at a point: a node, or its zone beside the nodes.
+  target(x, y) {
+    const place = this.places[this.find(x, y)];
+    if (place) return { type: "node", name: place.name, place };
+    const title = this.titles?.find((one) => y >= one.y && y < one.end && x >= one.x && x < one.x + one.width);
+    return title ? { type: "zone", name: title.zone, title } : null;
+  }
+
   move(key) {
     const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: this.across, ArrowUp: -this.across }[key];
     if (!step || !this.places.length) return null;
     this.chosen = Math.min(this.places.length - 1, Math.max(0, this.chosen + step));
     return this.places[this.chosen].name;
-  }
-}
-
-export class Lanes {
-  constructor(canvas) {
-    this.canvas = canvas;
-  }
-
-  draw(model, state, shownUs) {
-    const [context, width, height] = fitted(this.canvas);
-    const end = Math.max(model.now(), 1e6);
-    this.end = end;
-    const x = (us) => (us / end) * (width - 2) + 1;
-    context.font = "11px system-ui, sans-serif";
-    const steps = [...model.live.steps];
-    const lane = Math.max(5, Math.min(16, (height - 36) / Math.max(1, steps.length)));
-    steps.forEach(([name, step], index) => {
-      const y = (index * lane) % Math.max(lane, height - 36);
-      context.fillStyle = colors.lost;
-      context.globalAlpha = 0.8;
-      context.fillRect(x(step.begin), y + 1, Math.max(3, x(step.end ?? (model.time.faults.some((one) => one.name === name) ? end : step.begin)) - x(step.begin)), lane - 2);
-      context.globalAlpha = 1;
-      if (lane > 10) {
-        context.fillStyle = colors.ink;
-        context.fillText(name, Math.min(x(step.begin) + 5, width - 70), y + lane - 4);
-      }
-    });
-    this.rate(context, model, x, height);
-    context.fillStyle = colors.soft;
-    context.fillText("0", 1, height - 2);
-    const text = clock(end);
-    context.fillText(text, width - context.measureText(text).width - 1, height - 2);
-    context.strokeStyle = colors.accent;
-    context.lineWidth = 2;
-    context.beginPath();
-    context.moveTo(x(shownUs), 0);
-    context.lineTo(x(shownUs), height - 14);
-    context.stroke();
-  }
-
-  // Requests a second of virtual time, below the faults.
-  rate(context, model, x, height) {
-    const points = model.rates.slice(1).map(([us, count], index) => [us, (count - model.rates[index][1]) / Math.max(1e-6, (us - model.rates[index][0]) / 1e6)]);
-    const most = Math.max(1, ...points.map(([, rate]) => rate));
-    context.strokeStyle = colors.plain;
-    context.lineWidth = 1;
-    context.beginPath();
-    points.forEach(([us, rate], index) => {
-      const y = height - 15 - (rate / most) * 18;
-      if (index) context.lineTo(x(us), y);
-      else context.moveTo(x(us), y);
-    });
-    context.stroke();
-  }
-
-  instant(offsetX) {
-    return Math.min(this.end, Math.max(0, ((offsetX - 1) / (this.canvas.clientWidth - 2)) * this.end));
   }
 }

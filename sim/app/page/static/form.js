@@ -3,7 +3,7 @@
 import { el } from "./dom.js";
 
 // A schema with its references followed, and the alternative that a form can ask for.
-function resolved(schema, root) {
+export function resolved(schema, root) {
   let found = schema;
   for (let depth = 0; depth < 8; depth += 1) {
     if (found.$ref) found = { ...root.$defs[found.$ref.split("/").pop()], description: schema.description };

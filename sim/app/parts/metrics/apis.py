@@ -9,16 +9,15 @@ available, autoscaling gets the error that a request for it would get.
 
 Mirrors  kubernetes-sigs/metrics-server v0.6 pkg/api/{node,pod}.go, kubernetes-sigs/
          custom-metrics-apiserver pkg/registry; k8s.io/metrics pkg/apis.
-Differs  The server runs outside of the nodes: its Service is of type ExternalName. A sample is of
-         the instant of the request. A group of custom or
-         external metrics without a metric lists one resource without a meaning, since clients
-         report an error for an empty group.
+Differs  The server runs outside of the nodes: its Service is of type ExternalName. A group of
+         custom or external metrics without a metric lists one resource without a meaning, since
+         clients report an error for an empty group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors.controllers.shared.metrics_api import (
     CUSTOM,
@@ -36,11 +35,21 @@ from sim.api.aggregation.availability import is_available
 from sim.api.scheme.scheme import Scheme
 from sim.api.selectors import LabelSelector, SelectorError, parse_labels
 from sim.api.types import Obj
-from sim.app.metrics import WINDOW_US, MetricsServer
+from sim.app.metrics import MetricsServer
 from sim.app.parts.api_services import ApiRequest, resource_list
 from sim.app.parts.metrics.openapi import metrics_document
 from sim.ident import Names
-from sim.units import BINARY_SI, MS, SECOND, format_quantity, format_quantity_milli, format_time
+from sim.units import (
+    BINARY_SI,
+    MS,
+    format_duration,
+    format_quantity,
+    format_quantity_milli,
+    format_time,
+)
+
+if TYPE_CHECKING:
+    from sim.app.scrapes import Usage
 
 LATENCY_US = 5 * MS
 SERVICE, HOST = "metrics-server", "metrics-server.invalid"
@@ -124,12 +133,12 @@ class MetricsApis:
             return 404, status.unknown_resource()
         of_nodes = rest[0] == "nodes"
         matches = parse_labels(query.get("labelSelector", "")).matches
-        found = [
+        result = [
             obj
             for obj in self._all(rest[0], namespace)
             if (rest[1:] in ([], [obj["metadata"]["name"]])) and matches(obj["metadata"].get("labels") or {})
         ]
-        shown = [self._of_node(obj) if of_nodes else self._of_pod(obj) for obj in found]
+        shown = [self._of_node(obj) if of_nodes else self._of_pod(obj) for obj in result]
         kind = "NodeMetrics" if of_nodes else "PodMetrics"
         items = [each for each in shown if each is not None]
         if len(rest) == 1:
@@ -143,26 +152,28 @@ class MetricsApis:
 
     def _of_pod(self, pod: Obj) -> Obj | None:
         """The measurements of a pod; None if there are none yet."""
-        used = self._server.containers_of(pod)
-        if not used:
+        used = self._server.pod_usage(pod)
+        if used is None:
             return None
-        containers = [{"name": name, "usage": _usage(cpu, memory)} for name, cpu, memory in used]
-        return {**self._head(pod, namespace=pod["metadata"]["namespace"]), "containers": containers}
+        containers = [{"name": name, "usage": _usage(*part)} for name, part in used.parts.items()]
+        return {**self._head(pod, used, namespace=pod["metadata"]["namespace"]), "containers": containers}
 
     def _of_node(self, node: Obj) -> Obj | None:
         name = node["metadata"]["name"]
         used = self._server.node_usage(name)
         if used is None:
             return None
-        usage = _usage(*used)
-        return {**self._head(node), "usage": usage}
+        return {**self._head(node, used), "usage": _usage(*used.parts[name])}
 
-    def _head(self, obj: Obj, **more: str) -> Obj:
+    def _head(self, obj: Obj, used: Usage, **more: str) -> Obj:
         now = format_time(self._wall_us())
         metadata: Obj = {"name": obj["metadata"]["name"], **more, "creationTimestamp": now}
         if obj["metadata"].get("labels"):
             metadata["labels"] = obj["metadata"]["labels"]
-        return {"metadata": metadata, "timestamp": now, "window": f"{WINDOW_US // SECOND}s"}
+        shown_us = self._server.wall_us(used.at_us)
+        return {
+            "metadata": metadata, "timestamp": format_time(shown_us), "window": format_duration(used.window_us),
+        }  # fmt: skip
 
     # --- stated metrics ---------------------------------------------------------------------------
 
@@ -193,8 +204,8 @@ class MetricsApis:
             about = {"apiVersion": resource.api_version, "kind": resource.kind, "name": name}
             value = self._server.of_object(about, metric)
             if isinstance(value, Value):
-                held = namespace if resource.namespaced else ""
-                values = [(_about(resource.api_version, resource.kind, held, name), value.milli)]
+                current = namespace if resource.namespaced else ""
+                values = [(_about(resource.api_version, resource.kind, current, name), value.milli)]
         if not values:
             what = f"{resource.group_resource} {name}" if name != "*" else resource.group_resource
             text = f"the server could not find the metric {metric_name} for {what}"
@@ -227,8 +238,8 @@ class MetricsApis:
 
     def _all(self, plural: str, namespace: str) -> list[Obj]:
         bucket = self._store.bucket(self._scheme.resource(plural).prefix)
-        found = [bucket.items[key].obj for key in sorted(bucket.items)]
-        return [obj for obj in found if not namespace or obj["metadata"].get("namespace") == namespace]
+        result = [bucket.items[key].obj for key in sorted(bucket.items)]
+        return [obj for obj in result if not namespace or obj["metadata"].get("namespace") == namespace]
 
 
 class DelegatedMetrics:
@@ -241,9 +252,9 @@ class DelegatedMetrics:
         """The version of the API, if an APIService leads to another server than this one."""
         own = {"name": SERVICE, "namespace": self._names.system_namespace}
         for version in VERSIONS[group]:
-            found = self._find(f"{version}.{self._names.group(group)}")
-            if found is not None:
-                service = found["spec"].get("service") or {}
+            result = self._find(f"{version}.{self._names.group(group)}")
+            if result is not None:
+                service = result["spec"].get("service") or {}
                 place = {key: service.get(key) for key in own}
                 return "" if place == own else version
         return ""
@@ -270,8 +281,8 @@ class DelegatedMetrics:
     def _problem(self, short: str, what: str) -> str:
         """The error of a request for a group, "" if its server answers."""
         group, api = self._names.group(short), "resource" if short == RESOURCE else short.partition(".")[0]
-        found = [self._find(f"{version}.{group}") for version in VERSIONS[short]]
-        present = [each for each in found if each is not None]
+        result = [self._find(f"{version}.{group}") for version in VERSIONS[short]]
+        present = [each for each in result if each is not None]
         if any(is_available(each) for each in present):
             return ""
         if not present and short == CUSTOM:
@@ -295,6 +306,10 @@ def _about(api_version: str, kind: str, namespace: str, name: str) -> Obj:
     return {key: value for key, value in about.items() if value}
 
 
-def _usage(cpu_milli: int, memory: int) -> Obj:
+def _usage(cpu_nano: int, memory: int) -> Obj:
     memory_text = format_quantity(memory // 1024 * 1024, BINARY_SI)
-    return {"cpu": format_quantity_milli(cpu_milli), "memory": memory_text}
+    cpu = f"{cpu_nano}n" if cpu_nano % 1000 else f"{cpu_nano // 1000}u"
+    return {
+        "cpu": cpu if cpu_nano % 1_000_000 else format_quantity_milli(cpu_nano // 1_000_000),
+        "memory": memory_text,
+    }

@@ -21,7 +21,7 @@ from sim.api.openapi.paths import Writer
 from sim.api.openapi.schemas import V2, definition_v2
 from sim.api.schema.field_schemas import META, QUANTITY, description
 from sim.api.schema.kind import Kind
-from sim.api.schema.resource import Resource
+from sim.api.schema.resource import Naming, Resource
 from sim.ident import Names
 
 Body = dict[str, Any]
@@ -56,12 +56,9 @@ def _resource(names: Names, plural: str, kind: str, namespaced: bool) -> Resourc
         group=group,
         version="v1beta1",
         plural=plural,
-        singular="",
         kind=kind,
-        list_kind=f"{kind}List",
+        naming=Naming("", f"{kind}List"),
         namespaced=namespaced,
-        short_names=(),
-        categories=(),
         verbs=("get", "list"),
         subresources=(),
         short_group="metrics",

@@ -52,8 +52,8 @@ class Answering:
         reply, view, watch = request.reply, request.view, request.watch
         if watch is not None:
             return self._watched(request, watch)
-        if request.warnings and reply.ok:
-            reply.warnings += request.warnings
+        if request.body.warnings and reply.ok:
+            reply.warnings += request.body.warnings
         request.warned = reply.warnings
         if reply.ok:
             rendering.check_form(view, reply)
@@ -83,10 +83,10 @@ class Answering:
         return response
 
     def _watched(self, request: HttpRequest, watch: OutsideWatch) -> Response:
-        extensions, asked = request.exchange.extensions, request.attributes
+        extensions, query = request.exchange.extensions, request.attributes
         request.audited.stream()
-        self._counts.streams_by(asked, 1)
-        extensions[OPENED] += watch.stop, partial(self._counts.streams_by, asked, -1)
+        self._counts.streams_by(query, 1)
+        extensions[OPENED] += watch.stop, partial(self._counts.streams_by, query, -1)
         return self._stream(request.view, watch, extensions.get(STREAMED))
 
     def _stream(self, view: View, watch: OutsideWatch, streamed: list[str] | None) -> Response:

@@ -15,7 +15,7 @@ from sim.api import status
 from sim.ident import Names
 from sim.wire.exchange import BODY_MAX, Exchange
 from sim.wire.http.chain.authentication import Identification
-from sim.wire.http.chain.request import HttpRequest
+from sim.wire.http.chain.request import Body, HttpRequest
 from sim.wire.http.chain.threads import INLINE_MAX, on_thread
 from sim.wire.http.forms.body import BadBody, in_one, json_text, repeated_warnings
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S
@@ -30,17 +30,17 @@ _BEFORE_OPTIONS = (HTTPStatus.NOT_ACCEPTABLE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
 
 async def read_body(exchange: Exchange) -> bytes:
     """The body, up to the limit.  Raises Refused."""
-    found, body = None, exchange.body
+    result, body = None, exchange.body
     if exchange.content_length <= BODY_MAX:
         if body.ended and not body.too_large:
             return await body.read() or b""
         with within(REQUEST_TIMEOUT_S) as scope:
-            found = await body.read()
+            result = await body.read()
         if scope.cancelled_caught:
             raise Refused(status.timeout("request did not complete within the allotted timeout"))
-    if found is None:
+    if result is None:
         raise Refused(status.too_large())
-    return found
+    return result
 
 
 class BodyReader:
@@ -79,13 +79,13 @@ class BodyReader:
             if target.verb == "update" or refused.body["code"] not in _BEFORE_OPTIONS:
                 check_options(names, target, content, options, query, raw)
             raise
-        strict = options.get("fieldValidation", "") == "Strict"
-        if target.verb == "patch":
-            request.warnings = repeated_warnings(twice, options.get("fieldValidation", ""))
-        if target.verb != "patch" or strict:
-            request.repeated = in_one(twice)
+        validation, patches = options.get("fieldValidation", ""), target.verb == "patch"
         request.audited.send(body, target.verb)
-        request.body = body
+        request.body = Body(
+            body,
+            in_one(twice) if not patches or validation == "Strict" else "",
+            repeated_warnings(twice, validation) if patches else (),
+        )
         if target.resource.plural == "tokenreviews" and not target.resource.custom:
             await self._identification.prepare_review(body)
         check_options(names, target, content, options, query, body)

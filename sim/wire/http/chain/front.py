@@ -11,6 +11,7 @@ import gzip
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
+from time import perf_counter
 
 import trio
 
@@ -44,8 +45,10 @@ from sim.wire.http.forms.negotiation import accepts_gzip
 from sim.wire.http.gateway import Gateway, failure_line
 from sim.wire.http.measures.counts import Counts
 from sim.wire.http.refused import Refused
+from sim.wire.turns import HEADER
 
 GZIP_LEVEL = 4  # writers.go
+HTTP2 = "2"
 LOG = logging.getLogger(__name__)
 
 
@@ -68,20 +71,27 @@ class Front:
         profile: Callable[[int], Awaitable[bytes]] | None = None,
         known: Sequence[Stage] = (),
         unknown: Sequence[Stage] = (),
+        note: Callable[[HttpRequest, int, float], None] | None = None,
+        goaway: Callable[[], bool] | None = None,
+        ident: Callable[[], str] | None = None,
     ) -> None:
         """covers: True if a user may use a verb on a resource everywhere
         gates: feature gates with another value than their default
         added: headers of all answers
         known: stages of paths that are not the API's, for authorized users
         unknown: stages of such paths for users without a login
+        note: called with each answered request, the code, and the real seconds that it took
+        goaway: True if a connection of HTTP/2 ends with its present request (filters/goaway.go)
+        ident: makes the id of a request; by default the next one of a series
 
         profile: measures this program for some seconds; None if it must not be measured
         """
         self._scheme, self._names = scheme, (names := scheme.names)
         self.gateway = gateway
         self._counts = counts
-        self._added = added
-        self._served = 0
+        self._added, self._goaway = added, goaway
+        self._ident = ident or self._new_ident
+        self._served, self._note = 0, note
         self._threads = trio.CapacityLimiter(1)  # for bodies, one at a time
         judge, wall_us, threads = gateway.judge, gateway.wall_us, self._threads
         pages = Pages(scheme, gateway, documents, profile)
@@ -109,8 +119,11 @@ class Front:
         """Handles one request. A defect of the server affects this request only."""
         server = self.gateway.serving()
         scheme = self._scheme if server is None else server.sees
+        began_s = perf_counter()
         request = HttpRequest(exchange, self.gateway.wall_us(), server, scheme)
-        exchange.ident = exchange.headers.get("audit-id") or self._new_ident()
+        exchange.ident = exchange.headers.get("audit-id") or self._ident()
+        if header := exchange.headers.get(HEADER):
+            request.mark = self.gateway.clients.turns.mark(header)
         try:
             response = await self._answered(request)
         except Exception as error:  # the supervisor of requests
@@ -120,12 +133,18 @@ class Front:
             LOG.debug("the error", exc_info=error)
             response = plain_text(500, status.PANIC)
             request.audited.panic(str(error))
+        finally:
+            if request.mark is not None:
+                request.mark.answered()
         body = response.body
         if response.compressed_from and isinstance(body, bytes) and len(body) > response.compressed_from:
             await self._compress(exchange, response, body)
         response.headers += [("Audit-Id", exchange.ident), *request.flow, *self._added]
         request.audited.complete(response.code)
-        if exchange.closes(response.code):
+        if self._note is not None:
+            self._note(request, response.code, perf_counter() - began_s)
+        leaves = self._goaway is not None and exchange.version == HTTP2 and self._goaway()
+        if leaves or exchange.closes(response.code):
             response.headers.append(("Connection", "close"))
         return response
 
@@ -133,9 +152,9 @@ class Front:
         """Pass the stages up to the one that answers."""
         try:
             for stage in self._stages:
-                found = stage(request)
-                if found is not None:
-                    answered = found if isinstance(found, Response) else await found
+                result = stage(request)
+                if result is not None:
+                    answered = result if isinstance(result, Response) else await result
                     if answered is not None:
                         response = answered
                         break
@@ -154,15 +173,15 @@ class Front:
 
     def _count(self, request: HttpRequest, response: Response) -> None:
         """Counts the request, and warns if its version is deprecated."""
-        asked, resource = request.attributes, request.resource
+        query, resource = request.attributes, request.resource
         took_s = (self.gateway.wall_us() - request.begun_us) / SECOND
         size = len(response.body) if isinstance(response.body, bytes) else 0
         content = request.header("content-type")
-        self._counts.answered(asked, response.code, content, request.options, took_s, size)
+        self._counts.answered(query, response.code, content, request.options, took_s, size)
         if not request.handled or resource is None:
             return
         if resource.lifecycle is not None:
-            self._counts.deprecated(asked, resource.lifecycle)
+            self._counts.deprecated(query, resource.lifecycle)
             _warn_first(response, _deprecated(resource))
         elif isinstance(resource, CustomResource) and resource.warning:
             _warn_first(response, resource.warning)

@@ -6,6 +6,7 @@ Mirrors  kubernetes v1.25 apiserver pkg/endpoints/request/{context,requestinfo,r
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
 
 from sim.api.auth.attributes import AccessAttributes
 from sim.api.schema.resource import Resource
@@ -20,18 +21,31 @@ from sim.wire.http.forms.rendering import Answer, View
 from sim.wire.http.gateway import OutsideEndpoint, OutsideWatch
 from sim.wire.http.pages.document import NO_SNIFF
 from sim.wire.http.routing import Target
+from sim.wire.turns import Mark
 
 NO_CONTENT, FORBIDDEN = 204, 403  # an access to `http.HTTPStatus` takes 0.3 us
 COMMON = ("Cache-Control", "no-cache, private")  # a header of each answer
 
 
+class Body(NamedTuple):
+    """The body of a request.
+
+    text: as JSON; None for none
+    repeated: the keys that its YAML has twice, as one error; warnings: the same for its sender
+    """
+
+    text: bytes | None = None
+    repeated: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+NO_BODY = Body()
+
+
 class HttpRequest:
     """A request, with the findings of the stages in the order in which they are found.
 
-    Size: each attribute is the finding of one stage.
-
     begun_us: when it came, in the time of the cluster
-    header: returns the first value of a header, named in lower case; "" if there is none
     server: the replica that a load balancer chooses for it, if one runs; scheme: its resources
     path: with its escapes decoded once; options: the first value of each parameter of the query
     attributes: what it asks for; user: its sender
@@ -40,10 +54,10 @@ class HttpRequest:
     counted: True once its path has led to a resource or document, so that it is counted
     handled: False if the route refused it
     resource, target: what its path leads to
-    view: how its answer is rendered; body: JSON text, None for none
-    warnings: of the body; warned: of a reply that cannot have the form that was asked for
-    repeated: the keys that its YAML has twice, as one error
+    view: how its answer is rendered
+    warned: of a reply that cannot have the form that was asked for
     reply, watch: of the API server
+    mark: of a program that follows the time of the cluster
     """
 
     path: str
@@ -59,16 +73,18 @@ class HttpRequest:
         self, exchange: Exchange, begun_us: int, server: OutsideEndpoint | None, scheme: Scheme
     ) -> None:
         self.exchange, self.begun_us = exchange, begun_us
-        self.header = exchange.headers.get
         self.server, self.scheme = server, scheme
         self.audited: AuditedExchange = NOT_AUDITED
         self.flow: tuple[tuple[str, str], ...] = ()
         self.resource: Resource | None = None
-        self.body: bytes | None = None
-        self.repeated = ""
+        self.body = NO_BODY
         self.counted, self.handled = False, True
-        self.warnings: tuple[str, ...] = ()
         self.warned: tuple[str, ...] = ()
+        self.mark: Mark | None = None
+
+    def header(self, name: str) -> str:
+        """The first value of a header, named in lower case; "" if there is none."""
+        return self.exchange.headers.get(name)
 
     @property
     def indents(self) -> bool:

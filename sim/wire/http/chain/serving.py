@@ -13,8 +13,10 @@ from sim.api.aggregation.delegation import is_upgrade
 from sim.api.types import Reply, Request
 from sim.api.verbs import connect
 from sim.ident import Names
+from sim.kernel import OutsideRequest
 from sim.wire.exchange import OPENED, Exchange, Response
 from sim.wire.http.chain.information import seconds_of
+from sim.wire.http.chain.passing import passed, passed_log
 from sim.wire.http.chain.request import COMMON, HttpRequest, Outcome, response_of
 from sim.wire.http.forms import negotiation, rendering
 from sim.wire.http.forms.rendering import View
@@ -57,11 +59,14 @@ class Connecting:
 
     async def _connect(self, request: HttpRequest) -> Response:
         exchange, target = request.exchange, request.target
-        given = {**request.options, connect.PATH: target.path, connect.QUERY: exchange.query}
-        given.pop(connect.UPGRADE, None)
+        entry = {**request.options, connect.PATH: target.path, connect.QUERY: exchange.query}
+        entry.pop(connect.UPGRADE, None)
         if STREAMED in exchange.extensions or is_upgrade(exchange.headers.pairs):
-            given[connect.UPGRADE] = "true"
-        reply, _ = await self._gateway.call(request_of(request, given))
+            entry[connect.UPGRADE] = "true"
+        reply, _ = await self._gateway.call(request_of(request, entry))
+        if isinstance(reply.body, OutsideRequest):
+            request.audited.reply(Reply(HTTPStatus.OK), target.resource)
+            return await passed(request, reply.body)
         request.audited.reply(reply, target.resource)
         if reply.stream is not None and reply.stream.request.kind in ("proxy", "agent"):
             return await self._proxied(request, reply.stream)
@@ -107,17 +112,24 @@ class Serving:
         self._media = names.media_json
         self._gateway = gateway
 
-    async def __call__(self, request: HttpRequest) -> None:
-        """Notes reply and watch."""
+    async def __call__(self, request: HttpRequest) -> Response | None:
+        """Notes reply and watch; the answer if a server outside gives it."""
         options, target = request.options, request.target
         sent = request_of(request, options)
-        if request.body is not None:
-            sent.body = request.body
+        if request.body.text is not None:
+            sent.body = request.body.text
         sent.content_type = request.header("content-type") or self._media
-        sent.repeated = request.repeated
+        sent.repeated = request.body.repeated
         limit_s = REQUEST_TIMEOUT_S if target.verb == "watch" else seconds_of(options)
-        request.reply, request.watch = await self._gateway.call(sent, limit_s)
+        request.reply, request.watch = await self._gateway.call(sent, limit_s, request.mark)
+        answered = None
+        if isinstance(request.reply.body, OutsideRequest):
+            result = await passed_log(request, request.reply.body)
+            request.reply, answered = (
+                (result, None) if isinstance(result, Reply) else (Reply(HTTPStatus.OK), result)
+            )
         request.audited.reply(request.reply, target.resource)
+        return answered
 
 
 def _switched(exchange: Exchange, stream: OutsideStream, domain: str) -> Response:

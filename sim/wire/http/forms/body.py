@@ -20,6 +20,7 @@ import msgspec
 
 from sim.api import status
 from sim.api.go.media_types import parse_media_type
+from sim.api.messages.protobuf import Default, MessageError, ProtobufError, ProtobufTooLarge, decode
 from sim.api.patch.json_patches import OPERATIONS_MAX, too_many_operations
 from sim.api.schema.deep_json import cut
 from sim.api.schema.field_validation import head_problem
@@ -27,7 +28,6 @@ from sim.api.schema.json_text import summarize, unread_head
 from sim.ident import Names
 from sim.patterns import pattern
 from sim.wire.http.forms.negotiation import produced
-from sim.wire.http.forms.protobuf import Default, MessageError, ProtobufError, ProtobufTooLarge, decode
 from sim.wire.http.forms.yaml_json import NODES_MAX, YamlError, YamlTooLarge, load_yaml
 from sim.wire.http.refused import Refused
 from sim.wire.http.routing import Target
@@ -86,8 +86,8 @@ def _depth(raw: bytes, levels: int = 0) -> tuple[int, str]:
     Raises BadBody for too many values.
     """
     depth, deepest, nodes, beyond = 0, 0, 1, ""
-    for found in _MARKS.finditer(raw):
-        mark = found[0]
+    for result in _MARKS.finditer(raw):
+        mark = result[0]
         if mark in (b"[", b"{", b","):
             nodes += 1
             if nodes > NODES_MAX:
@@ -149,18 +149,18 @@ def _patch_text(names: Names, target: Target, header: str, raw: bytes, twice: li
     Quirk: its media type is compared case-sensitively.
     """
     kind = header.partition(";")[0]
-    known = [
+    entry = [
         names.media_json_patch,
         names.media_merge_patch,
         names.media_strategic_patch,
         names.media_apply_patch,
     ]
     if target.resource.custom:
-        known.remove(names.media_strategic_patch)
-    elif kind.partition(",")[0].strip() not in known:
+        entry.remove(names.media_strategic_patch)
+    elif kind.partition(",")[0].strip() not in entry:
         raise BadBody(status.unsupported_patch() if raw else status.no_representation())
-    if kind not in known:
-        raise BadBody(status.unsupported_media_type(known))
+    if kind not in entry:
+        raise BadBody(status.unsupported_media_type(entry))
     if kind == names.media_apply_patch:
         what = "error decoding YAML: error converting YAML to JSON: "
         return _shaped(target, _from_yaml(raw, what, "", twice))

@@ -24,6 +24,7 @@ from sim.api import raw_text, status
 from sim.api.go.escapes import escaped
 from sim.api.kinds.common.cells import age
 from sim.api.kinds.tables import columns, row
+from sim.api.messages import protobuf_encode
 from sim.api.ownership import managed
 from sim.api.schema.kind import PLAIN_COLUMNS
 from sim.api.schema.resource import Resource
@@ -33,7 +34,6 @@ from sim.api.types import EMPTY, Obj, Reply, WatchEvent
 from sim.ident import Names
 from sim.patterns import pattern
 from sim.units import NO_REVISION, Revision, go_quote
-from sim.wire.http.forms import protobuf_encode
 from sim.wire.http.forms.kept import KEPT
 from sim.wire.http.forms.negotiation import PARTIAL, PARTIAL_LIST, TABLE, Form, NotAcceptable
 from sim.wire.http.forms.yaml_json import dump_yaml
@@ -98,9 +98,9 @@ def _listed(resource: Resource, item: Item) -> bytes:
 
 
 def _bare(item: Item) -> bytes:
-    found = item.raw and item.raw.get(_BARE)
-    if found:
-        return found
+    result = item.raw and item.raw.get(_BARE)
+    if result:
+        return result
     shown = raw_text.shown(whole(item)).items()
     obj = {key: value for key, value in shown if key not in ("kind", "apiVersion")}
     return KEPT.keep(item, _BARE, _encode(obj))
@@ -108,8 +108,10 @@ def _bare(item: Item) -> bytes:
 
 def _message(view: View, item: Item) -> bytes:
     """One object as a protobuf message."""
-    found = item.raw and item.raw.get(_MESSAGE)
-    return found or KEPT.keep(item, _MESSAGE, protobuf_encode.message(typed(view.resource, item), view.names))
+    result = item.raw and item.raw.get(_MESSAGE)
+    return result or KEPT.keep(
+        item, _MESSAGE, protobuf_encode.message(typed(view.resource, item), view.names)
+    )
 
 
 def _head(resource: Resource) -> bytes:
@@ -132,9 +134,9 @@ def partial(view: View, item: Item) -> Obj:
     added = view.resource.behavior.converted_annotations
     annotations = metadata.get("annotations")
     if added and annotations:
-        kept = {key: value for key, value in annotations.items() if key not in added}
+        stored = {key: value for key, value in annotations.items() if key not in added}
         metadata = {key: value for key, value in metadata.items() if key != "annotations"}
-        metadata |= {"annotations": kept} if kept else {}
+        metadata |= {"annotations": stored} if stored else {}
     return {"kind": PARTIAL, "apiVersion": view.meta_version, "metadata": metadata}
 
 
@@ -161,11 +163,11 @@ def _partial_bytes(view: View, item: Item) -> bytes:
     """As `partial`, as JSON."""
     if view.resource.behavior.converted_annotations:
         return _encode(partial(view, item))
-    found = item.raw and item.raw.get(_METADATA)
-    found = found or KEPT.keep(item, _METADATA, _encode(whole(item)["metadata"]))
+    result = item.raw and item.raw.get(_METADATA)
+    result = result or KEPT.keep(item, _METADATA, _encode(whole(item)["metadata"]))
     return b'{"kind":"PartialObjectMetadata","apiVersion":"%b","metadata":%b}' % (
         view.meta_version.encode(),
-        found,
+        result,
     )
 
 
@@ -178,8 +180,8 @@ def table(view: View, items: Iterable[Item], metadata: Obj, head: bool = True) -
             shown = object_bytes(view.resource, item)
         else:
             shown = b"null" if view.include == "None" else _partial_bytes(view, item)
-        made = _encode(row(view.resource, item.obj, view.now_us, view.names))
-        rows.append(b'%b,"object":%b}' % (made[:-1], shown))
+        new = _encode(row(view.resource, item.obj, view.now_us, view.names))
+        rows.append(b'%b,"object":%b}' % (new[:-1], shown))
     plain = not view.resource.custom and view.resource.behavior.columns == PLAIN_COLUMNS
     heads = {
         "kind": TABLE,
@@ -214,15 +216,15 @@ def check_form(view: View, reply: Reply) -> None:
     if reply.item is None and reply.items is None:
         if view.form.kind == PARTIAL_LIST and _is_virtual(reply):
             kind, group = reply.body["kind"], reply.body["apiVersion"].partition(".")[0].partition("/")[0]
-            found = "v1.Scale" if view.resource.custom else f"{group}.{kind}"
-            text = f"you requested {PARTIAL_LIST}, but the requested object is not a list (*{found})"
+            result = "v1.Scale" if view.resource.custom else f"{group}.{kind}"
+            text = f"you requested {PARTIAL_LIST}, but the requested object is not a list (*{result})"
             raise NotAcceptable(status.status(406, "NotAcceptable", text))
         return  # a Status keeps its form
     kind, listing, custom = view.form.kind, reply.items is not None, view.resource.custom
     group = view.resource.package
     if kind == PARTIAL and listing:
-        found = "unstructured.UnstructuredList" if custom else f"{group}.{view.resource.list_kind}"
-        text = f"you requested {PARTIAL}, but the requested object is a list (*{found})"
+        result = "unstructured.UnstructuredList" if custom else f"{group}.{view.resource.naming.list_kind}"
+        text = f"you requested {PARTIAL}, but the requested object is a list (*{result})"
         raise NotAcceptable(status.status(406, "NotAcceptable", text))
     if kind == PARTIAL_LIST and not listing and custom:
         # Quirk: Go's type of a custom object has the methods of a list.
@@ -359,11 +361,13 @@ def _list_body(view: View, reply: Reply) -> Any:
         return _joined(_encode(heads)[:-1] + b',"items":[', [_partial_bytes(view, item) for item in items])
     if form.media == view.names.media_protobuf:
         listed = protobuf_encode.items_message(metadata, [_message(view, item) for item in items])
-        return protobuf_encode.envelope(resource.api_version, resource.list_kind, listed)
+        return protobuf_encode.envelope(resource.api_version, resource.naming.list_kind, listed)
     if form.media == view.names.media_json:
         if resource.custom:
             metadata = {"continue": "", **metadata}  # Quirk: there in any case
-        head = _encode({"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata})
+        head = _encode(
+            {"kind": resource.naming.list_kind, "apiVersion": resource.api_version, "metadata": metadata}
+        )
         return _joined(head[:-1] + b',"items":[', [_listed(resource, item) for item in items])
     values = [
         typed(resource, item)
@@ -372,7 +376,7 @@ def _list_body(view: View, reply: Reply) -> Any:
         for item in items
     ]
     return {
-        "kind": resource.list_kind,
+        "kind": resource.naming.list_kind,
         "apiVersion": resource.api_version,
         "metadata": metadata,
         "items": values,
@@ -437,9 +441,9 @@ class SharedEvents:
     def find(self, event: WatchEvent, item: Item, view: View, make: Callable[[Item], bytes]) -> bytes:
         """The bytes of an event, made for the first watch that asks."""
         key = id(item), event.type, view.resource, view.form.media
-        found = self._kept.get(key)
-        if found is not None:
-            return found[1]
+        result = self._kept.get(key)
+        if result is not None:
+            return result[1]
         data = make(item)
         self._kept[key] = item, data
         self._size += len(data)

@@ -83,6 +83,7 @@ class Asgi:
         self._app, self._config = app, config
         self._nursery = nursery
         self._requests = _Requests()
+        self._is_over = False
         self._lock = trio.Lock()  # of writes
         self._pieces, self._ahead = trio.open_memory_channel[bytes](AHEAD_MAX)
         tasks: Any = self
@@ -113,11 +114,21 @@ class Asgi:
             if self.answering and self._requests.count:
                 with within(LAST_SEND_S):  # the answer that has begun
                     await self._requests.quiet.wait()
+        finally:
+            self._is_over = True
 
     def release(self) -> None:
         """Cut the references in circles."""
         vars(self._protocol).clear()
         vars(self).clear()
+
+    def leave(self) -> bool:
+        """Let the client open no further stream; False if the protocol has no streams."""
+        if not isinstance(self._protocol, Http2):
+            return False
+        if not self._is_over:
+            self.spawn(self._protocol.leave)
+        return True
 
     async def _read(self, pieces: trio.MemorySendChannel[bytes]) -> None:
         """Read until the client closes the connection."""

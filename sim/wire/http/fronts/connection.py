@@ -7,7 +7,7 @@ Holds: an exception ends only this connection, with one line in the log, and wit
 was begun; a connection that its client has closed is closed at once, and its request is cancelled;
 a complete answer leaves the connection usable, however long its last message took.
 
-Mirrors  golang net/http server.go (conn.serve), at go1.19.
+Mirrors  golang net/http server.go (conn.serve, Server.Shutdown), at go1.19.
 """
 
 from __future__ import annotations
@@ -60,6 +60,13 @@ class Connection(Line):
         finally:
             self.close()
             self.release()
+
+    def leave(self) -> None:
+        """See `Line`."""
+        if isinstance(self._protocol, Asgi) and self._protocol.leave():
+            self.leaving = True
+        else:
+            super().leave()
 
     def release(self) -> None:
         """Cut the references in circles."""

@@ -105,7 +105,7 @@ class Direct:
             answer = None if head.switches else self._answerer(head.path)
             if answer is None:
                 return data + await self._stop_reader()
-            if not await self._serve_one(head, answer):
+            if not await self._serve_one(head, answer) or self._line.leaving:
                 return None
             self._line.wait_for_request()
             if self._data:
@@ -230,7 +230,7 @@ class Direct:
         assert response.carry is None, "no request here asks for another protocol"
         body = exchange.body
         rest_s = exchange.rest_s(response.code)
-        keeps = head.keeps and (body.ended or rest_s > 0)
+        keeps = head.keeps and not self._line.leaving and (body.ended or rest_s > 0)
         lines = [_status_line(response.code, head.version)]
         for name, value in response.headers:
             if name == "Connection":
@@ -323,10 +323,10 @@ _STATUS_LINES: dict[tuple[int, str], str] = {}
 
 
 def _status_line(code: int, version: str) -> str:
-    found = _STATUS_LINES.get((code, version))
-    if found is None:
-        found = _STATUS_LINES[code, version] = f"HTTP/{version} {code} {reason_phrase(code)}"
-    return found
+    result = _STATUS_LINES.get((code, version))
+    if result is None:
+        result = _STATUS_LINES[code, version] = f"HTTP/{version} {code} {reason_phrase(code)}"
+    return result
 
 
 _date = (0, "")

@@ -137,10 +137,10 @@ class Http2(H2Protocol):
     async def stream_send(self, event: Any) -> None:
         """Sends an event of the application."""
         if isinstance(event, Response):
-            given = [(name.lower(), value) for name, value in event.headers]
-            kept = [pair for pair in given if pair[0] not in _OF_CONNECTIONS]
-            event = replace(event, headers=kept)
-            if (b"connection", b"close") in given:
+            entry = [(name.lower(), value) for name, value in event.headers]
+            stored = [pair for pair in entry if pair[0] not in _OF_CONNECTIONS]
+            event = replace(event, headers=stored)
+            if (b"connection", b"close") in entry:
                 self._leaving = True
         if isinstance(event, StreamClosed):
             buffer = self.stream_buffers.get(event.stream_id)
@@ -164,6 +164,11 @@ class Http2(H2Protocol):
                 self._reset(stream_id, ErrorCodes.NO_ERROR)
                 await self._flush()
             await self._settle()
+
+    async def leave(self) -> None:
+        """Let the client open no further stream, and end with the last one."""
+        await self._leave()
+        await self._settle()
 
     async def _leave(self) -> None:
         """Lets the client open no further stream."""

@@ -101,6 +101,7 @@ class Line:
     scope: of all that is done for it
     refused: the code of a last answer, 0 if there is none
     failed: the code of one after an exception: 400 where the client's bytes raised it
+    leaving: True if it ends with the answers to its present requests
     """
 
     def __init__(self, stream: Stream, on_wait: Callable[[Line, str], None]) -> None:
@@ -108,6 +109,7 @@ class Line:
         self.scope = trio.CancelScope()
         self.state: Phase = TRANSITIONS.start
         self.refused, self.failed = 0, 500
+        self.leaving = False
         self._on_wait = on_wait
         self._limit = Limit(self.scope)
         self._sending: within | None = None
@@ -144,6 +146,12 @@ class Line:
         self.lose()
         self.scope.cancel()
         self.stream.close()
+
+    def leave(self) -> None:
+        """Let it end with the answers to its present requests, and at once without one."""
+        self.leaving = True
+        if self.state in (Phase.HANDSHAKE, Phase.IDLE):
+            self.close()
 
     def wait_for_request(self) -> None:
         """Note that it has no request; called again after each one."""

@@ -89,6 +89,7 @@ class _Connections:
         self._open: dict[Line, str] = {}  # with their addresses
         self._held: dict[str, _Held] = {}  # by address
         self._refusing = False
+        self._closed = trio.Event()  # set at the end of the next connection
 
     def take(self, transport: trio.SocketStream) -> None:
         """Serve a connection, in place of another one if there are too many, or close it."""
@@ -105,11 +106,11 @@ class _Connections:
             other.close()
         self._refusing = False
         stream = Stream(transport.socket, self._context)
-        held = self._held.setdefault(address, _Held())
-        connection = Connection(self._app, self._config, stream, held.note, self._answerer)
+        current = self._held.setdefault(address, _Held())
+        connection = Connection(self._app, self._config, stream, current.note, self._answerer)
         self._open[connection] = address
-        held.open[connection] = None
-        held.note(connection, IDLE)
+        current.open[connection] = None
+        current.note(connection, IDLE)
         self._nursery.start_soon(self._serve, connection)
 
     def _waiting(self) -> Line | None:
@@ -131,6 +132,13 @@ class _Connections:
             return next(reversed(greatest.open))
         return None
 
+    async def drain(self) -> None:
+        """Close what waits for a request, and wait for the end of all others."""
+        for connection in [*self._open]:
+            connection.leave()
+        while self._open:
+            await self._closed.wait()
+
     def limit_sending(self, seconds: float) -> None:
         """Let all writes end within some seconds."""
         for connection in self._open:
@@ -145,9 +153,11 @@ class _Connections:
     def _remove(self, connection: Line) -> None:
         address = self._open.pop(connection, None)
         if address is not None:
-            held = self._held[address]
-            held.remove(connection)
-            if not held.open:
+            self._closed.set()
+            self._closed = trio.Event()
+            current = self._held[address]
+            current.remove(connection)
+            if not current.open:
                 del self._held[address]
 
 
@@ -190,10 +200,14 @@ async def serve_at(
     streams_max: int = 0,
     *,
     direct: bool = True,
+    drain: trio.Event | None = None,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """As `serve` at listeners that are open already, for a caller that has to know the port before
     it has the application; they are closed at the end.
+
+    drain: once it is set, no connection is accepted, and those that are open end with the answers
+        to their requests; this returns after the last one
     """
     most = default_connections() if connections_max is None else connections_max
     with ExitStack() as stack:
@@ -206,6 +220,12 @@ async def serve_at(
                     for listener in listeners:
                         await accepting.start(accept_connections, listener, connections.take)
                     task_status.started(listeners[0].socket.getsockname()[1])
+                    if drain is not None:
+                        await drain.wait()
+                        accepting.cancel_scope.cancel()
+                for listener in listeners:
+                    listener.socket.close()
+                await connections.drain()
             finally:
                 connections.limit_sending(GRACE_S)
                 nursery.cancel_scope.cancel()

@@ -21,14 +21,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from operator import add
 from pathlib import Path
-from typing import NamedTuple, TypeVar
-
-from prometheus_client import Metric
-from prometheus_client.core import HistogramMetricFamily
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from sim.api.go.printing import go_float
 from sim.kernel.meters import Histogram, Labels, Meters
-from sim.options.metrics import PREVIOUS_MINOR
+from sim.options.groups.metrics import PREVIOUS_MINOR
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+    from prometheus_client.core import HistogramMetricFamily
 
 STABLE, ALPHA = "STABLE", "ALPHA"
 NO_STABILITY = "NONE"  # of the families of a library
@@ -94,7 +95,7 @@ class Family(NamedTuple):
 
 def parse_families(text: str) -> dict[str, Family]:
     """The families of a list, by name, in the order of the names."""
-    found: dict[str, Family] = {}
+    result: dict[str, Family] = {}
     process = ""
     for line in text.splitlines():
         if line.startswith("["):
@@ -104,7 +105,7 @@ def parse_families(text: str) -> dict[str, Family]:
             level, _, since = stability.partition(" ")
             type_of, _, bounds = kind.partition(" ")
             named = () if labels in (ONE_SERIES, FIRST_VALUE) else tuple(labels.split(","))
-            found[name] = Family(
+            result[name] = Family(
                 process,
                 type_of,
                 named,
@@ -114,18 +115,18 @@ def parse_families(text: str) -> dict[str, Family]:
                 int(since.partition(".")[2] or 0),
                 labels == ONE_SERIES,
             )
-    return dict(sorted(found.items()))
+    return dict(sorted(result.items()))
 
 
 def _bounds(words: list[str]) -> tuple[float, ...]:
     if not words or words[0] not in ("exp", "lin"):
         return tuple(map(float, words))
     bound, by = float(words[1]), float(words[2])
-    found = []
+    result = []
     for _ in range(int(words[3])):
-        found.append(bound)
+        result.append(bound)
         bound = bound * by if words[0] == "exp" else bound + by
-    return tuple(found)
+    return tuple(result)
 
 
 FAMILIES: Mapping[str, Family] = parse_families(
@@ -187,24 +188,28 @@ def _owned(
     series: Mapping[Labels, T], process: str, kind_of: KindOf, plus: Callable[[T, T], T]
 ) -> dict[Labels, T]:
     """The series of one kind of process, without the owner; those that become equal are added."""
-    found: dict[Labels, T] = {}
+    result: dict[Labels, T] = {}
     for (owner, *rest), value in series.items():
         if kind_of(owner) == process:
             labels = tuple(rest)
-            found[labels] = plus(found[labels], value) if labels in found else value
-    return found
+            result[labels] = plus(result[labels], value) if labels in result else value
+    return result
 
 
 def _plain(name: str, family: Family, values: Mapping[Labels, float]) -> Metric:
-    found = Metric(name, family.help, family.type)
+    from prometheus_client import Metric
+
+    result = Metric(name, family.help, family.type)
     for labels, value in sorted(values.items()):
-        found.add_sample(name, dict(zip(family.labels, labels, strict=True)), value)
-    return found
+        result.add_sample(name, dict(zip(family.labels, labels, strict=True)), value)
+    return result
 
 
 def _summary(name: str, family: Family, sampled: Mapping[Labels, Mapping[float, int]]) -> Metric:
     """A summary with the quantiles of all values."""
-    found = Metric(name, family.help, family.type)
+    from prometheus_client import Metric
+
+    result = Metric(name, family.help, family.type)
     for labels, values in sorted(sampled.items()):
         named = dict(zip(family.labels, labels, strict=True))
         count = sum(values.values())
@@ -213,20 +218,22 @@ def _summary(name: str, family: Family, sampled: Mapping[Labels, Mapping[float, 
             for value, times in sorted(values.items()):
                 reached += times
                 if reached >= quantile * count:
-                    found.add_sample(name, {**named, "quantile": f"{quantile:g}"}, value)
+                    result.add_sample(name, {**named, "quantile": f"{quantile:g}"}, value)
                     break
-        found.add_sample(f"{name}_sum", named, sum(value * times for value, times in values.items()))
-        found.add_sample(f"{name}_count", named, count)
-    return found
+        result.add_sample(f"{name}_sum", named, sum(value * times for value, times in values.items()))
+        result.add_sample(f"{name}_count", named, count)
+    return result
 
 
 def _histogram(name: str, family: Family, measured: Mapping[Labels, Histogram]) -> HistogramMetricFamily:
-    found = HistogramMetricFamily(name, family.help, labels=family.labels)
+    from prometheus_client.core import HistogramMetricFamily
+
+    result = HistogramMetricFamily(name, family.help, labels=family.labels)
     bounds = [*map(go_float, family.buckets), "+Inf"]
     for labels, histogram in sorted(measured.items(), key=lambda pair: pair[0]):
         reached, buckets = 0, []
         for bound, count in zip(bounds, histogram.counts, strict=True):
             reached += count
             buckets.append((bound, reached))
-        found.add_metric(labels, buckets, histogram.total)
-    return found
+        result.add_metric(labels, buckets, histogram.total)
+    return result

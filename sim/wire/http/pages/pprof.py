@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import gzip
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from sim.api.protobuf.wire import part, varint
@@ -94,21 +94,27 @@ def flags_page(path: str) -> Document | None:
     return None
 
 
-def set_verbosity(text: str) -> Document:
+def set_verbosity(text: str, use: Callable[[int], None] | None = None) -> Document:
     """Set the verbosity of this program's log, as a PUT of `VERBOSITY` wants it.
 
     Mirrors  component-base logs/logs.go (GlogSetter), klog (Level.Set), strconv (ParseInt).
-    Differs  there are two levels: from `DETAILS_FROM` on the log has all details.
+    Differs  a served cluster has two levels: from `DETAILS_FROM` on the log has all details.
+
+    use: takes the level; None for that of a served cluster
     """
-    found = _whole_number(text)
-    if isinstance(found, str):
+    result = _whole_number(text)
+    if isinstance(result, str):
         problem = (
-            f"failed set klog.logging.verbosity {text}: strconv.ParseInt: parsing {go_quote(text)}: {found}"
+            f"failed set klog.logging.verbosity {text}: strconv.ParseInt: parsing {go_quote(text)}: {result}"
         )
         return Document(400, raw=f"{problem}\n".encode(), media=_PLAIN, headers=NO_SNIFF)
-    logging.getLogger("sim").setLevel(logging.DEBUG if found >= DETAILS_FROM else logging.NOTSET)
+    (use or _use)(result)
     done = f"successfully set klog.logging.verbosity to {text}\n"
     return Document(raw=done.encode(), media=_PLAIN, headers=NO_SNIFF)
+
+
+def _use(level: int) -> None:
+    logging.getLogger("sim").setLevel(logging.DEBUG if level >= DETAILS_FROM else logging.NOTSET)
 
 
 def _whole_number(text: str) -> int | str:
@@ -123,8 +129,8 @@ def _whole_number(text: str) -> int | str:
 def seconds_of(query: str) -> int:
     """For how long a client wants to measure."""
     text = parse_query(query).get("seconds", "")
-    wanted = int(text) if text.isdecimal() and len(text) < 6 else 0
-    return wanted or SECONDS
+    target = int(text) if text.isdecimal() and len(text) < 6 else 0
+    return target or SECONDS
 
 
 def encode(samples: Mapping[Stack, int], period_us: int, taken_us: int, duration_us: int) -> bytes:
@@ -146,9 +152,9 @@ def encode(samples: Mapping[Stack, int], period_us: int, taken_us: int, duration
 
     out = kind(1, "samples", "count") + kind(1, "cpu", "nanoseconds")
     for stack, count in samples.items():
-        found = b"".join(varint(places.setdefault(frame, len(places) + 1)) for frame in stack)
+        result = b"".join(varint(places.setdefault(frame, len(places) + 1)) for frame in stack)
         values = varint(count) + varint(count * period_us * 1000)
-        out += part(2, part(1, found) + part(2, values))
+        out += part(2, part(1, result) + part(2, values))
     for frame, number in places.items():
         function = functions.setdefault((frame.function, frame.file), len(functions) + 1)
         out += part(4, _number(1, number) + part(4, _number(1, function) + _number(2, frame.line)))

@@ -17,7 +17,6 @@ from dataclasses import field
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
-from sim.api.counting import Counting
 from sim.api.kinds.core.service.ports import (
     NEEDS_NODE_PORT,
     NODE_PORTS,
@@ -44,7 +43,7 @@ class Ranges:
     dry: True for a dry run, which reserves nothing: it looks for no free address or port, and does
         not ask whether an address is in use
     static_band: True if the first addresses are given only when all others are in use
-    counting: where allocations count; None while there is no reader of metrics
+    counted: takes the family and the labels of an allocation that counts
     """
 
     cidr: str
@@ -52,12 +51,12 @@ class Ranges:
     dry: bool = False
     ports: range = NODE_PORTS
     static_band: bool = True
-    counting: Counting | None = None
+    counted: Callable[[str, str, str], None] = lambda family, cidr, scope: None
 
     def count(self, what: str, scope: str) -> None:
         """Count an allocation or a failed one (ipallocator/metrics.go); a dry run has none."""
-        if self.counting is not None and not self.dry:
-            self.counting.count(f"kube_apiserver_clusterip_allocator_{what}_total", (self.cidr, scope))
+        if not self.dry:
+            self.counted(f"kube_apiserver_clusterip_allocator_{what}_total", self.cidr, scope)
 
 
 def prepare_service(prefix: str, obj: Obj, old: Obj | None, ranges: Ranges) -> Generator[Op, Answer, Obj]:

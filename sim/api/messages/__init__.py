@@ -1,0 +1,1 @@
+"""API objects as protobuf messages, and back, for bodies, answers, watches and the storage."""

@@ -1,0 +1,129 @@
+"""The ground of a hunt: a scenario complete in itself, and what of it may vary.
+
+Turns a scenario file, or a document, into the document that every candidate begins with: without
+its section `hunt`, with objects and options of files written out, and with the invariants among its
+expectations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sim.app.checked import checked_plan
+from sim.app.hunt.judging import PROGRAMS
+from sim.check import Mistakes, build
+from sim.check.invariants import INVARIANTS
+from sim.dataclass import dataclass
+from sim.errors import InputError
+from sim.ident import NAMES
+from sim.scenario.compile import compile_plan
+from sim.scenario.plan.option_files import complete_cluster
+from sim.scenario.plan.plan import HuntPlan
+from sim.scenario.read.settings import settled
+from sim.scenario.read.source import Document, read_documents
+from sim.scenario.schema.sections import Expectation
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What candidates have in common.
+
+    document: the scenario without anything drawn
+    hunt: what may be drawn
+    folder: of files that the document still names, such as recorded values
+    unasked: names of the invariants that the scenario does not ask for
+    """
+
+    name: str
+    document: Mapping[str, Any]
+    hunt: HuntPlan
+    folder: Path
+    unasked: tuple[str, ...] = ()
+
+    @property
+    def own_steps(self) -> int:
+        """Number of the steps of a candidate that are not drawn; they come first."""
+        return len(self.document["spec"].get("timeline", ()))
+
+    def without(self, names: Sequence[str]) -> Ground:
+        """The ground without expectations of these names."""
+        spec = self.document["spec"]
+        left = [one for one in spec["expect"] if one["name"] not in names]
+        return replace(self, document={**self.document, "spec": {**spec, "expect": left}})
+
+
+def ground_of(
+    scenario: Path | Mapping[str, Any],
+    settings: Sequence[str] = (),
+    programs: Mapping[str, str] | None = None,
+) -> Ground:
+    """The ground of a scenario.  Raises InputError with every error.
+
+    scenario: its file, or the document itself
+    programs: names and functions of programs that run in each candidate
+    """
+    folder = Path()
+    document = Document("", deepcopy(scenario))
+    if isinstance(scenario, Path):
+        checked_plan(scenario, settings)
+        folder, document = scenario.parent, read_documents(scenario)[0]
+    settled(document, settings)
+    spec = document.value["spec"]
+    hunted = document.value if "hunt" in spec else {**document.value, "spec": {**spec, "hunt": {}}}
+    plan = compile_plan(replace(document, value=hunted), folder)
+    assert plan.hunt is not None
+    hunt = plan.hunt
+    invariants = hunt.invariants
+    if invariants is None:
+        invariants = tuple({"name": f"invariant {name}", "invariant": name} for name in INVARIANTS)
+    for key, entries in (("invariants", invariants), ("maximise", hunt.targets)):
+        for index, entry in enumerate(entries):
+            try:
+                build(msgspec.convert(dict(entry), Expectation), NAMES[plan.cluster.naming])
+            except Mistakes as error:
+                raise document.error(("spec", "hunt", key, index), str(error)) from None
+    complete = _complete(spec, folder)
+    if "cluster" in spec:
+        complete["cluster"] = complete_cluster(document, folder, NAMES[plan.cluster.naming])
+    complete["expect"] = [*spec.get("expect", ()), *map(dict, invariants)]
+    unasked = tuple(str(one["name"]) for one in invariants) if hunt.invariants is None else ()
+    whole = {**document.value, "spec": complete, **({PROGRAMS: dict(programs)} if programs else {})}
+    return Ground(plan.name, whole, hunt, folder, unasked)
+
+
+def _complete(spec: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The section without `hunt`, with the objects of files in place of these."""
+    result = {key: value for key, value in spec.items() if key not in ("hunt", "variants")}
+    result["objects"] = _written_out(spec.get("objects", ()), folder)
+    result["timeline"] = [
+        {**step, "apply": {"objects": _applied(step["apply"], folder)}} if "apply" in step else step
+        for step in spec.get("timeline", ())
+    ]
+    return result
+
+
+def _applied(body: Mapping[str, Any], folder: Path) -> list[Any]:
+    return _written_out([*body.get("files", ()), *body.get("objects", ())], folder)
+
+
+def _written_out(entries: Sequence[Any], folder: Path) -> list[Any]:
+    objects: list[Any] = []
+    for entry in entries:
+        if isinstance(entry, str):
+            objects += [one.value for one in read_documents(folder / entry)]
+        else:
+            objects.append(entry)
+    return objects
+
+
+def refuse_nothing_to_judge(ground: Ground) -> None:
+    """Raise InputError if there is nothing that a candidate could break."""
+    if not ground.document["spec"]["expect"] and not ground.hunt.targets:
+        problem = "nothing must hold, and nothing is to be maximised"
+        raise InputError(problem, ground.name, "give the scenario expectations or invariants")
