@@ -13,9 +13,9 @@ import sim
 from sim import __version__
 
 if TYPE_CHECKING:
-    from sim import Cluster, InputError, Lab, load, run_plan, served, study
+    from sim import Cluster, InputError, Lab, hunt, load, run_plan, served, study
 
-__all__ = ["Cluster", "InputError", "Lab", "__version__", "load", "run_plan", "served", "study"]
+__all__ = ["Cluster", "InputError", "Lab", "__version__", "hunt", "load", "run_plan", "served", "study"]
 
 
 def __getattr__(name: str) -> object:
