@@ -57,5 +57,5 @@ def _help(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
 
 def _text(words: str) -> str:
     """Text of the terminal as Markdown: what looks like a tag or an emphasis is not one."""
-    escaped = words.replace("<", "&lt;").replace("*", "\\*")
+    escaped = words.replace("<", "&lt;").replace("*", "\\*").replace("[", "\\[")
     return _ADDRESS.sub(lambda found: f"<{found[0]}>", escaped)

@@ -8,6 +8,8 @@ from typing import Any
 
 from docs.generate.commands import commands_page
 from docs.generate.deviations import deviations_page
+from docs.generate.museum import museum_page
+from docs.generate.programs import program_pages
 from docs.generate.records import records_page
 from docs.generate.scenarios import scenario_pages
 from docs.generate.schema import schema_page
@@ -26,10 +28,12 @@ def generated_pages() -> dict[str, str]:
         "reference/steps.md": steps_page(),
         "reference/conditions.md": conditions_page(),
         **{f"reference/options/{daemon}.md": options_page(daemon) for daemon in DAEMONS},
+        **program_pages(),
         "reference/scenario.md": schema_page(),
         "reference/trace.md": records_page(),
         "reference/json.md": shapes_page(),
         "reference/deviations.md": deviations_page(),
+        "scenarios/incidents.md": museum_page(),
         **scenario_pages(),
     }
 
@@ -46,6 +50,7 @@ def navigation() -> list[dict[str, Any]]:
                 {"Faults and actions": "reference/steps.md"},
                 {"Conditions and events": "reference/conditions.md"},
                 {"Options": [{daemon: f"reference/options/{daemon}.md"} for daemon in DAEMONS]},
+                {"Programs": list(program_pages())},
                 {"Scenario files": "reference/scenario.md"},
                 {"Trace records": "reference/trace.md"},
                 {"JSON output": "reference/json.md"},
@@ -53,7 +58,7 @@ def navigation() -> list[dict[str, Any]]:
                 {"Deviations": "reference/deviations.md"},
             ]
         },
-        {"Scenarios": ["scenarios/index.md", *scenarios]},
+        {"Scenarios": ["scenarios/index.md", {"Incidents": "scenarios/incidents.md"}, *scenarios]},
         {"Contributing": _written("contributing")},
     ]
 

@@ -16,6 +16,8 @@ MEANINGS = {
     "decision": "A process decides something about an object, with the reason.",
     "load": "The numbers of requests of a `load` step.",
     "refused": "The API refuses a write of a user (400, 403, 422 or 500), once in ten minutes for each reason.",
+    "request": "The requests of a client (a `request` step) begin to be answered, or to fail, and at which pod.",
+    "rules": "The proxy of a node has written its rules: the numbers of Services and of their endpoints.",
     "schedule": "The scheduler binds a pod to a node, or the message why it cannot.",
     "step": "A step of the timeline occurs; the cause of all that follows from it.",
     "step-end": "The fault of a step ends.",

@@ -17,7 +17,7 @@ _TITLES = {
     "StorageEntry": "spec.cluster.storage[]",
     "Component": "spec.cluster.apiServer, controllerManager, scheduler", "Step": "spec.timeline[]",
     "Drawn": "spec.timeline[].random[]", "Expectation": "spec.expect[]",
-    "Unavailability": "spec.expect[].unavailability", "Matter": "an event",
+    "Unavailability": "spec.expect[].unavailability", "Invariant": "spec.expect[].invariant", "Matter": "an event",
 }  # fmt: skip
 
 

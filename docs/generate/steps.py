@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from docs.generate.markdown import block, code, page, table
 from sim.app.reference.conditions import CONDITIONS, SYNTAX
-from sim.app.reference.options import gate_rows, option_rows
+from sim.app.reference.invariants import invariant_rows
+from sim.app.reference.options import alone_rows, gate_rows, option_rows
 from sim.app.reference.steps import StepPage, step_pages
 from sim.ident import NAMES
 
@@ -50,6 +51,14 @@ def conditions_page() -> str:
     for part in dict.fromkeys(row.part for row in CONDITIONS):
         rows = [(code(r.form), r.meaning, code(r.example)) for r in CONDITIONS if r.part == part]
         parts += [f"## {part[0].upper()}{part[1:]}", table(("form", "meaning", "example"), rows)]
+    parts += ["## Invariants", "An expectation `{name: …, invariant: NAME}` may name one of these."]
+    for row in invariant_rows():
+        facts = [*([code(row.parameters)] if row.parameters else []), f"from {row.after} on"]
+        parts += [
+            f"### {row.name}",
+            f"{row.documentation} By default {', '.join(facts)}.",
+            block("yaml", row.example),
+        ]
     return page(
         "Conditions and events",
         "Steps (`when`), expectations and `Lab.run_until` use one language. `orrery conditions` prints it on the "
@@ -65,6 +74,10 @@ def options_page(daemon: str) -> str:
     effective = [(code(row.name), code(row.default), row.effect) for row in rows if row.effect]
     refused = [(code(row.name), row.reason) for row in rows if row.reason]
     taken = [(code(row.name), row.taken) for row in rows if row.taken]
+    alone = [
+        (code(row.name), code(row.default), row.effect or row.taken)
+        for row in alone_rows(daemon, NAMES["kubernetes"])
+    ]
     idle = (
         "## Options without an effect",
         "These are taken and checked, as upstream does, and change nothing here:",
@@ -88,6 +101,9 @@ def options_page(daemon: str) -> str:
         "## Refused options",
         "These options of the specification would have no effect here, so they are refused:",
         table(("option", "reason"), refused),
+        "## Options of a process alone",
+        "These are taken besides by the command of this name, which runs it alone:",
+        table(("option", "default", "effect"), alone),
         "## Feature gates",
         "Each daemon takes the gates of all. In this one these have an effect:",
         table(("gate", "stage", "default"), [row[:3] for row in gates if row[3]]),
