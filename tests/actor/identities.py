@@ -127,7 +127,7 @@ async def world(
         cluster.kernel.set_rate(0)
         files = Files.read(cluster.options.authentication, key())
         front = make_front(cluster, ROOT, "127.0.0.1:6443", files, (authority.pem,))
-        port = await nursery.start(serve, Application(front), "127.0.0.1", 0, context, None)
+        port = await nursery.start(serve, Application(front.answer), "127.0.0.1", 0, context, None)
         made = World(cluster, port, authority, folder)
         try:
             yield made

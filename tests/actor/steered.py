@@ -21,6 +21,7 @@ from sim.app.serving.front import Own, make_entrance, make_front
 from sim.app.serving.identities import Files
 from sim.app.serving.journal import Session
 from sim.app.steering.assembly import make_steering
+from sim.app.steering.routes import Keep
 from sim.app.timetable import begin, header_of
 from sim.ident import NAMES
 from sim.kernel import Trace
@@ -33,6 +34,7 @@ USERS = {
     "root": UserInfo("admin", (N.group_masters,)),
     "sees": UserInfo("vera", (N.group_authenticated,)),
     "none": UserInfo("noel", (N.group_authenticated,)),
+    "runs": UserInfo("olga", (N.group_authenticated,)),
 }
 BINDING = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -72,7 +74,7 @@ async def closed(trace: Trace) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def steered(
-    folder: Path, nodes: int = 3, scenario: str = "", pace: float = inf
+    folder: Path, nodes: int = 3, scenario: str = "", pace: float = inf, keep: Keep | None = None
 ) -> AsyncIterator[Steered]:
     """A cluster that rests at the beginning of its time."""
     session = Session(scenario, (), "kubernetes", nodes, None, None)
@@ -85,7 +87,7 @@ async def steered(
         trio.open_nursery() as nursery,
     ):
         control = Control(cluster, plan, expectations_of(plan, alone=False))
-        steering = make_steering(control, session.document)
+        steering = make_steering(control, session.document, keep)
         own = Own(steering, make_entrance(cluster), new_keys(cluster.names))
         await cluster.run_until(0)
         files = Files.read(cluster.options.authentication, signing_key())
@@ -95,7 +97,7 @@ async def steered(
         cluster.apply(BINDING)
         cluster.kernel.set_rate(pace)
         port = await nursery.start(
-            partial(serve, direct=True), Application(front), "127.0.0.1", 0, None, None
+            partial(serve, direct=True), Application(front.answer), "127.0.0.1", 0, None, None
         )
         url = f"http://127.0.0.1:{port}"
         async with trio.open_nursery() as closing:

@@ -120,6 +120,16 @@ async def test_condition_that_never_holds_ends_at_its_limit(tmp_path: Path) -> N
         assert (ran["reached"], ran["virtual_us"]) == (False, 180_000_000)
 
 
+async def test_condition_that_only_some_of_the_objects_meet_is_waited_for(tmp_path: Path) -> None:
+    async with steered(tmp_path) as at:
+        await ready(at)
+        lost = {"fail": {"nodes": {"name": "node-2"}, "how": "power-loss"}}
+        await ok(await at.ask("POST", "/steps", lost))
+        await ok(await at.ask("POST", "/time/run", UNKNOWN))
+        wanted = {"condition": "all nodes are ready", "limit": "1m"}
+        assert not (await ok(await at.ask("POST", "/time/run", wanted)))["reached"]
+
+
 async def test_time_rests_while_a_client_holds_it(tmp_path: Path) -> None:
     async with steered(tmp_path) as at:
         held = await ok(await at.ask("POST", "/time/hold", {"name": "operator"}))

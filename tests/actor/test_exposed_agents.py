@@ -24,14 +24,14 @@ from sim.api.types import UserInfo
 from sim.app.agents.requests import AgentDoors
 from sim.app.cluster import Cluster
 from sim.app.plain_plan import plain_nodes
-from sim.app.serving.exposed import openssl_name
 from sim.app.serving.serve import served
 from sim.errors import InputError
-from sim.options.node.servers import CIPHER_SUITES
+from sim.options.groups.tls import CIPHER_SUITES
 from sim.scenario.plan.plan import ClusterPlan
 from sim.wire.accepting import first_of
 from sim.wire.authority import Authority
 from sim.wire.http.gateway import Gateway
+from sim.wire.suites import openssl_name
 from sim.wire.tls import Pair, client_context
 from tests.actor.test_http_agents import PROGRAMS
 from tests.actor.test_http_exec import V4, messages
@@ -231,7 +231,7 @@ async def test_options_of_tls_choose_certificate_version_and_suites(tmp_path: Pa
 
 
 @pytest.mark.parametrize("suite", [each for each in CIPHER_SUITES if "_WITH_" in each and "GCM" in each])
-def test_cipher_suites_have_names_thatopenssl_name_knows(suite: str) -> None:
+def test_cipher_suites_have_names_that_openssl_knows(suite: str) -> None:
     unverified().set_ciphers(openssl_name(suite))
 
 
@@ -250,6 +250,23 @@ async def test_too_many_streams_are_refused_and_the_others_go_on(monkeypatch: py
         while (await first.get_message()) != b"\x01hi":
             pass
         nursery.cancel_scope.cancel()
+
+
+async def test_a_half_open_stream_ends_after_the_idle_time_and_leaves_no_process() -> None:
+    head = f"POST {EXEC} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
+    async with (
+        exposed(**{"streaming-connection-idle-timeout": "2m"}) as (cluster, urls),
+        await connected(urls["main"], unverified()) as stream,
+        client(urls["main"]) as main,
+    ):
+        await stream.send_all(head.encode())
+        assert b"101" in await stream.receive_some()
+        await cluster.run_for("3m")  # it neither reads nor writes nor ends
+        machine = cluster.nodes["node-0"].machine
+        assert not sessions.sessions_of(machine.agent).peers
+        [programs] = machine.programs.values()
+        assert len(programs.table.processes) == 1  # the container's own
+        assert (await main.get("/healthz")).text == "ok"
 
 
 async def test_large_frames_heads_and_bodies_end_alone() -> None:

@@ -24,6 +24,7 @@ from sim.scenario.plan.plan import ClusterPlan
 from sim.units import SECOND
 from tests.actor.test_http import PODS, opened, served
 from tests.actor.test_http_exec import V4, echo, messages
+from tests.actor.test_http_streams import output
 
 pytestmark = [pytest.mark.usefixtures("each_front"), pytest.mark.slow]
 PROXY = "/api/v1/nodes/node-0/proxy"
@@ -84,6 +85,31 @@ async def test_commands_run_and_stream_through_the_proxy_of_a_node() -> None:
         absent = await client.post(f"{PROXY}/run/default/p/c?cmd=absent")
         assert absent.status_code == 500
         assert "executable file not found in $PATH" in absent.text
+
+
+async def test_ports_logs_and_attachments_stream_through_the_proxy_of_a_node() -> None:
+    async with running() as (cluster, client):
+        async with opened(client, f"{PROXY}/portForward/default/p?port=80", subprotocols=[V4]) as socket:
+            first = [await socket.get_message() for _ in range(3)]
+            assert first[:2] == [b"\x00\x50\x00", b"\x01\x50\x00"]
+            assert b"127.0.0.1:80: connect: connection refused" in bytes(first[2])
+        log = output(cluster)
+        async with (
+            client.stream("GET", f"{PROXY}/containerLogs/default/p/c?follow=true&tailLines=0") as answer,
+            opened(client, f"{PROXY}/attach/default/p/c?output=1", subprotocols=[V4]) as socket,
+        ):
+            assert answer.status_code == 200
+            log.take("stdout", b"new\n", cluster.kernel.now_us)
+            await cluster.run_until("35s")
+            parts = answer.aiter_text()
+            assert await anext(parts) == "new\n"
+            with trio.fail_after(30):
+                while await socket.get_message() != b"\x01new\n":
+                    pass
+            await client.delete(f"{PODS}/p")
+            await cluster.run_until("60s")
+            assert [part async for part in parts] == []
+            await messages(socket)
 
 
 async def test_the_end_of_an_agent_ends_what_it_serves() -> None:

@@ -16,9 +16,8 @@ from quart_trio import QuartTrio
 
 from sim.api.types import Reply, Request, UserInfo
 from sim.app.cluster import Cluster
-from sim.app.serving.front import make_front
+from sim.app.serving.front import make_front, make_webhook
 from sim.app.serving.identities import Files
-from sim.app.serving.serve import make_webhook
 from sim.app.serving.serve import served as serve_cluster
 from sim.ident import NAMES
 from sim.kernel import NEVER_US
@@ -61,7 +60,7 @@ async def served(
             nursery.start_soon(webhook.run)
         files = Files.read(cluster.options.authentication, key())
         front = make_front(cluster, TOKENS, "127.0.0.1", files)
-        port = await nursery.start(serve, Application(front), "127.0.0.1", 0, None, None)
+        port = await nursery.start(serve, Application(front.answer), "127.0.0.1", 0, None, None)
         async with httpx.AsyncClient(
             base_url=f"http://127.0.0.1:{port}", headers={"Authorization": "Bearer root", "User-Agent": "u/1"}
         ) as client:

@@ -138,14 +138,19 @@ async def test_exception_of_the_protocol_is_one_log_line_and_ends_no_other_conne
 async def test_exception_that_leaves_the_application_gets_500(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def broken(*_: Any) -> None:
-        raise ZeroDivisionError("division by nothing")
+    whole, broken = Front.answer, trio.Event()
 
+    async def answered(front: Front, exchange: Any) -> Any:
+        if broken.is_set():
+            raise ZeroDivisionError("division by nothing")
+        return await whole(front, exchange)
+
+    monkeypatch.setattr(Front, "answer", answered)
     async with served() as (_, client):
-        monkeypatch.setattr(Front, "answer", broken)
+        broken.set()
         answer = await answer_to(client, GET.format("/version").encode())
         assert answer.startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
-        monkeypatch.undo()
+        broken = trio.Event()
         assert (await client.get("/version")).status_code == 200
     assert [record.getMessage().count("division by nothing") for record in caplog.records] == [1]
 

@@ -36,7 +36,12 @@ async def served(**flags: Any) -> AsyncIterator[tuple[Cluster, httpx.AsyncClient
         cluster.kernel.set_rate(0)
         files = Files.read(cluster.options.authentication, signing_key())
         port = await nursery.start(
-            serve, Application(make_front(cluster, TOKENS, "127.0.0.1", files)), "127.0.0.1", 0, None, None
+            serve,
+            Application(make_front(cluster, TOKENS, "127.0.0.1", files).answer),
+            "127.0.0.1",
+            0,
+            None,
+            None,
         )
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
             yield cluster, client

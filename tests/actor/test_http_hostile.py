@@ -25,7 +25,7 @@ from sim.wire.http.chain import threads as conversions
 from sim.wire.http.forms import rendering
 from sim.wire.http.forms.yaml_json import NODES_MAX
 from tests.actor.test_http import JSON, MAPS, N, config_map, served
-from tests.unit.sim.wire.http.forms.test_protobuf import body, put
+from tests.unit.sim.api.messages.test_protobuf import body, put
 
 YAML = {"Content-Type": N.media_yaml}
 PROTOBUF = {"Content-Type": N.media_protobuf}

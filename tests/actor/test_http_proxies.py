@@ -179,7 +179,7 @@ async def test_a_program_may_change_the_protocol() -> None:
             )
             await stream.send_all(head.encode())
             answer = b""
-            with trio.fail_after(5):
+            with trio.fail_after(30):
                 while not answer.endswith(b"hello "):
                     answer += await stream.receive_some()
                 assert answer.startswith(b"HTTP/1.1 101 ")

@@ -174,7 +174,7 @@ async def test_without_any_event_the_next_try_comes_after_five_minutes():
     async with a_rig() as rig:
         tries = []
         kind = rig.kernel.kind("schedule", "pod", "node", "message")
-        kind.listeners.append(lambda _, at_us, __, ___: tries.append(at_us))
+        rig.kernel.trace.listen(kind, lambda _, at_us, __, ___: tries.append(at_us))
         await rig.node("n1")
         await rig.pod("big", cpu="5")
         await rig.run_s(340)

@@ -26,7 +26,7 @@ class Tries:
         self.rig = rig
         self.of = {}
         kind = rig.kernel.kind("schedule", "pod", "node", "message")
-        kind.listeners.append(self._note)
+        rig.kernel.trace.listen(kind, self._note)
 
     def _note(self, _, at_us, cause, values):
         self.of.setdefault(values[0].partition("/")[2], []).append(at_us)

@@ -1,4 +1,4 @@
-"""The same actors over every transport: in-process channels, TCP, Unix sockets, WebSocket.
+"""The same actors over every transport: channels, TCP, Unix sockets, WebSocket, REST over HTTPS.
 
 A small cluster (controller manager, scheduler, two node agents, an administrator) does the same
 work over each, and the final contents of the storage are compared. Over sockets the clock is
@@ -8,6 +8,7 @@ stepped by hand: a unit of work of the simulation, then all work of the sockets.
 from __future__ import annotations
 
 import re
+import socket
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,13 +19,18 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from sim.api.scheme.scheme import Scheme
 from sim.api.store import Change
 from sim.api.types import Obj, Reply, Request, Transport
 from sim.app.cluster import Cluster
 from sim.app.plain_plan import plain_nodes
+from sim.app.serving.serve import served
 from sim.kernel import NEVER_US, Context
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
+from sim.wire.rest.access import Access, Credentials, Source
+from sim.wire.rest.exec_plugins import run_plugin
+from sim.wire.rest.transport import RestClients
 from sim.wire.sockets import address_of, listen
 from sim.wire.sockets_client import SocketClients
 from sim.wire.sockets_server import SocketServer
@@ -42,11 +48,23 @@ DEPLOYMENT = {
         },
     },
 }
+LOCAL = "127.0.0.1"
 VOLUME = re.compile(r"(api-access-)[a-z0-9]{5}")
 GENERATED = re.compile(r"-[0-9a-f]{8,10}(-[bcdfghjklmnpqrstvwxz2456789]{5})?$")
 
 
-class SocketCluster(Cluster):
+class SteppedCluster(Cluster):
+    """A cluster with a clock that waits for the work of sockets."""
+
+    async def run_until(self, at: str | int) -> None:
+        assert isinstance(at, int)
+        self.kernel.set_rate(0)
+        while self.kernel.now_us < at:
+            self.kernel.step()
+            await wait_all_tasks_blocked()
+
+
+class SocketCluster(SteppedCluster):
     """A cluster with actors that reach its API server over a socket at `url`."""
 
     def __init__(self, url: str, nursery: trio.Nursery, **more: Any) -> None:
@@ -62,12 +80,17 @@ class SocketCluster(Cluster):
         """As endpoint: the first API server, once it exists."""
         self.api_servers[self.name].handle(request, respond)
 
-    async def run_until(self, at: str | int) -> None:
-        assert isinstance(at, int)
-        self.kernel.set_rate(0)
-        while self.kernel.now_us < at:
-            self.kernel.step()
-            await wait_all_tasks_blocked()
+
+class RestCluster(SteppedCluster):
+    """A cluster with actors that reach its API server with an access."""
+
+    def __init__(self, access: Access, nursery: trio.Nursery, **more: Any) -> None:
+        super().__init__(**more)
+        credentials = Credentials(access, trio.current_time, run_plugin, trio.current_time)
+        self._rest = RestClients(self.kernel, Scheme(self.names), nursery, credentials)
+
+    def connect(self, ctx: Context) -> list[Transport]:  # type: ignore[override]
+        return [self._rest.transport(ctx)]
 
 
 @dataclass
@@ -156,6 +179,19 @@ async def over_sockets(url: str) -> dict[str, Any]:
     return history.summary()
 
 
+async def over_https() -> dict[str, Any]:
+    with socket.socket() as free:
+        free.bind((LOCAL, 0))
+        where = free.getsockname()
+    access = Access(f"https://{LOCAL}:{where[1]}", verified=False, token=Source(b"anybody"))
+    async with trio.open_nursery() as nursery:
+        cluster = RestCluster(access, nursery, nodes=2, seed=5)
+        async with cluster, served(cluster, where=where, tokens={"anybody": cluster.admin_user}):
+            history = await life(cluster)
+        nursery.cancel_scope.cancel()
+    return history.summary()
+
+
 async def life_apart(plane: Cluster, others: Cluster) -> History:
     """Both clocks keep pace with the real one, by themselves."""
     history = History()
@@ -202,9 +238,10 @@ async def test_controllers_scheduler_and_nodes_run_on_an_own_kernel_with_real_cl
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["tcp", "unix", "ws"])
+@pytest.mark.parametrize("scheme", ["tcp", "unix", "ws", "https"])
 async def test_a_cluster_lives_the_same_over_channels_and_over_sockets(scheme: str, tmp_path: Path) -> None:
     url = f"unix://{tmp_path}/api" if scheme == "unix" else f"{scheme}://127.0.0.1:0"
-    ours, reference = await over_sockets(url), await over_channels()
+    ours = await over_https() if scheme == "https" else await over_sockets(url)
+    reference = await over_channels()
     assert len(reference["objects"]) > 8 and "Killing" in reference["events"]["Pod"]
     assert ours == reference

@@ -22,8 +22,9 @@ from sim.client import Client, Informers
 from sim.client.fast.lease_renewal import Rhythm
 from sim.kernel import NEVER_US, Context, Kernel, Operation, Supervisor
 from sim.wire import frames
+from sim.wire.received_watch import BACKLOG_MAX, ReceivedWatch
 from sim.wire.sockets import StreamPipe, address_of, dial_stream, listen, parse_address
-from sim.wire.sockets_client import BACKLOG_MAX, SocketClients, SocketWatch
+from sim.wire.sockets_client import SocketClients
 from sim.wire.sockets_server import SocketServer
 from tests.actor.apiserver.cluster import ADMIN, SCHEME, Plane, lease, request
 
@@ -74,7 +75,7 @@ class World:
             await ctx.forever()
 
         self.actor(f"job-{len(self.supervisor.actors)}", main)
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             await done.wait()
         return box[0]
 
@@ -99,7 +100,7 @@ async def world(replay: list[Operation] | None = None) -> AsyncIterator[World]:
 
 async def until(true: Callable[[], object]) -> None:
     """Wait, in real time, for something that sockets bring about."""
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         while not true():  # noqa: ASYNC110 - no event is set when a socket has brought it about
             await trio.sleep(0.002)
 
@@ -198,7 +199,7 @@ async def test_peer_with_invalid_bytes_is_reported_and_cut_off_without_other_eff
             await stream.send_all(data)
             told: list[bytes] = []
             pipe = StreamPipe(stream, frames.FROM_SERVER_MAX)
-            with trio.fail_after(5):
+            with trio.fail_after(30):
                 while bodies := await pipe.receive():
                     told += bodies
         last = frames.read_from_server(told[-1])
@@ -257,7 +258,7 @@ async def test_watch_with_a_full_connection_is_not_read_until_there_is_room() ->
             await trio.sleep(0.05)
             assert endless.taken == taken and server.peers[1].outbox.size < 100 << 20
             got = 0
-            with trio.fail_after(5):
+            with trio.fail_after(30):
                 while endless.taken == taken:
                     got += len(await stream.receive_some(1 << 20))
             assert got > 10 << 20
@@ -267,7 +268,7 @@ async def test_watch_with_a_full_connection_is_not_read_until_there_is_room() ->
 async def test_client_that_does_not_read_its_events_alone_loses_the_watch() -> None:
     async with world() as w:
         opened, other = await w.do(watch), await w.do(watch)
-        assert isinstance(opened.watch, SocketWatch) and isinstance(other.watch, SocketWatch)
+        assert isinstance(opened.watch, ReceivedWatch) and isinstance(other.watch, ReceivedWatch)
         w.kernel.gate.handle(
             "flood",
             lambda _, done: done(
@@ -414,7 +415,7 @@ async def test_a_websocket_message_that_is_none_of_ours_closes_the_connection(
         stream = await dial_stream(w.url)
         async with stream, trio.open_nursery() as nursery:
             connection = await trio_websocket.wrap_client_stream(nursery, stream, "api", "/")
-            with trio.fail_after(5), pytest.raises(trio_websocket.ConnectionClosed) as closed:
+            with trio.fail_after(30), pytest.raises(trio_websocket.ConnectionClosed) as closed:
                 await connection.send_message(message)
                 while True:
                     await connection.get_message()
@@ -451,7 +452,7 @@ async def test_malformed_websocket_opening_gets_400_and_others_are_served(openin
         async with stream:
             await stream.send_all(opening)
             await stream.send_eof()
-            with trio.fail_after(5):
+            with trio.fail_after(30):
                 while data := await stream.receive_some():
                     answer += data
         assert answer.startswith(b"HTTP/1.1 400")
@@ -475,7 +476,7 @@ async def test_exception_of_one_connection_is_logged_and_ends_no_other(
         stream = await dial_stream(w.url)
         async with stream:
             await stream.send_all(frames.framed(b"anything"))
-            with trio.fail_after(5):
+            with trio.fail_after(30):
                 assert await stream.receive_some() == b""
         assert [record.message.count("division by nothing") for record in caplog.records] == [1]
         assert (await w.do(lambda client: client.list("leases"))).ok

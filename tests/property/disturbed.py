@@ -4,9 +4,11 @@ with the ordinary ones.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from sim.app.cluster import Cluster
@@ -40,6 +42,15 @@ FAULTS: list[Fault] = [
 LEASES: list[Fault] = [("lease", "patch", {"metadata": {"labels": {"a": "b"}}}), ("lease", "delete", None)]
 # Which of the instants, how long before it or after, by what and for how long.
 Steps = list[tuple[int, int, Fault, int]]
+
+
+def whole_runs(nightly: int) -> settings:
+    """Examples that each run whole clusters: all of them in the nightly tests, otherwise a third.
+
+    Each run of the tests draws others.
+    """
+    share = 1 if "ORRERY_SCENARIO_SEEDS" in os.environ else 3
+    return settings(max_examples=nightly // share)
 
 
 def steps(last: int, faults: list[Fault]) -> st.SearchStrategy[Steps]:

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 
 from actors.apiserver.fast import lease_updates as lease_path
 from actors.controllers.nodelifecycle.decide import Health, Turns
@@ -22,7 +22,7 @@ from sim.app.plain_plan import plain_nodes
 from sim.kernel import Operation
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
-from tests.property.disturbed import FAULTS, LEASES, Steps, disturb, steps
+from tests.property.disturbed import FAULTS, LEASES, Steps, disturb, steps, whole_runs
 
 NODES = tuple(replace(node, flags={"node-status-report-frequency": "20s"}) for node in plain_nodes(6))
 PLAN = ClusterPlan(nodes=NODES, api_server=ComponentPlan(replicas=2))
@@ -132,7 +132,7 @@ def test_a_journal_of_a_run_in_columns_replays_to_the_same_trace() -> None:
     assert trio.run(operated, None)[:2] == live[:2]
 
 
-@settings(max_examples=25, deadline=None)
+@whole_runs(25)
 @given(STEPS)
 def test_columns_change_nothing_that_anybody_can_see(chosen: Steps) -> None:
     assert trio.run(history, chosen, 4) == trio.run(history, chosen, 1 << 30)

@@ -5,11 +5,12 @@ faults.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 
 from sim.api.store import Change, HeartbeatItem
 from sim.app.cluster import Cluster
@@ -18,7 +19,7 @@ from sim.kernel import Trace
 from sim.kernel.fast import FAST, NAMES, PLAIN, FastPaths
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
-from tests.property.disturbed import FAULTS, LEASES, PLAN, Steps, disturb, steps
+from tests.property.disturbed import FAULTS, LEASES, PLAN, Steps, disturb, steps, whole_runs
 from tests.property.test_coalesced_pod_calls import DEPLOYMENT
 from tests.property.test_columnar_renewals import crowd
 
@@ -60,13 +61,19 @@ async def run(
 TIMES_US = trio.run(run, [], [], FAST)[1]
 
 
-@settings(max_examples=20, deadline=None)
+@cache
+def undisturbed() -> str:
+    """The hash of the plain run without any fault."""
+    return trio.run(run, [], [], PLAIN)[0]
+
+
+@whole_runs(20)
 @given(steps(len(TIMES_US) - 1, FAULTS))
 def test_fast_and_plain_runs_have_one_trace_under_any_disturbance(chosen: Steps) -> None:
     assert trio.run(run, chosen, TIMES_US, FAST)[0] == trio.run(run, chosen, TIMES_US, PLAIN)[0]
 
 
-@settings(max_examples=10, deadline=None)
+@whole_runs(10)
 @given(steps(len(TIMES_US) - 1, [*FAULTS, *LEASES, *LEASES]))
 def test_columnar_and_plain_renewals_have_one_trace(chosen: Steps) -> None:
     with crowd(4):
@@ -77,7 +84,7 @@ def test_columnar_and_plain_renewals_have_one_trace(chosen: Steps) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_each_fast_path_alone_gives_the_plain_trace(name: str) -> None:
     alone = replace(PLAIN, **{name: True})
-    assert trio.run(run, [], [], alone)[0] == trio.run(run, [], [], PLAIN)[0]
+    assert trio.run(run, [], [], alone)[0] == undisturbed()
 
 
 def test_a_slow_controller_manager_gives_one_trace() -> None:

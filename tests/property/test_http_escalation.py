@@ -204,7 +204,7 @@ async def world() -> AsyncIterator[tuple[Cluster, httpx.AsyncClient]]:
         await cluster.run_until("30s")  # before, roles that aggregate others hold nothing
         files = Files.read(cluster.options.authentication, key())
         front = make_front(cluster, USERS, "127.0.0.1", files)
-        port = await nursery.start(serve, Application(front), "127.0.0.1", 0, None, None)
+        port = await nursery.start(serve, Application(front.answer), "127.0.0.1", 0, None, None)
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
             await _grant(client)
             yield cluster, client

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from sim.api.messages.protobuf import decode
+from sim.api.messages.protobuf_encode import encode
 from sim.api.schema.field_schemas import SchemaNode, schema_of_kind
 from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
-from sim.wire.http.forms.protobuf import decode
-from sim.wire.http.forms.protobuf_encode import encode
 
 N = NAMES["kubernetes"]
 DEPTH_MAX = 9  # beyond, only scalars

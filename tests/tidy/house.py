@@ -22,8 +22,8 @@ from tests.tidy.test_imports import import_graph
 
 ATTRIBUTES_MAX = 20
 REASON = "Size:"  # the paragraph of a docstring that says why a class has so many attributes
-# Where the records of options and of documents are, and that of identifiers.
-RECORDS = ("sim/options/", "sim/scenario/schema/", "actors/apiserver/options.py")
+# Where the records of options, documents and their steps are, and that of identifiers.
+RECORDS = ("sim/options/", "sim/scenario/schema/", "sim/faults/machines/", "actors/apiserver/options.py")
 IDENTIFIERS = "sim/ident.py"
 # The left side of the glossary as words of identifiers: dialect, and participles in place of nouns.
 DIALECT = re.compile(
@@ -289,9 +289,9 @@ def _defined(node: ast.AST) -> str:
 
 
 def _modules_with(choices: tuple[set[str], ...]) -> Iterator[str]:
-    """Modules that hold all texts of one of the choices, but for tables of a schema."""
+    """Modules that hold all texts of one of the choices, but for tables of a schema and options."""
     for path in product_files():
-        if any(part in path for part in ("/schema/", "/protobuf/", "/openapi/")):
+        if any(part in path for part in ("/schema/", "/protobuf/", "/openapi/", "/options/")):
             continue
         held = {
             node.value

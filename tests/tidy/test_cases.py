@@ -17,8 +17,13 @@ def table() -> dict[int, list[str]]:
 
 
 def cases_of(file: str) -> set[int]:
-    """The cases that the tests of a file are named by."""
+    """The cases of the only file of a name."""
     (path,) = CLUSTER.rglob(f"test_{file}.py")
+    return cases_in(path)
+
+
+def cases_in(path: Path) -> set[int]:
+    """The cases that the tests of a file are named by."""
     text = path.read_text(encoding="utf-8")
     return {int(number) for number in re.findall(r"^async def test_(\d+)_", text, re.MULTILINE)}
 
@@ -32,7 +37,6 @@ def test_each_case_of_the_table_has_a_test_in_each_file_that_the_table_names() -
 
 
 def test_case_of_each_numbered_test_is_in_the_table() -> None:
-    files = sorted(path.stem.removeprefix("test_") for path in CLUSTER.rglob("test_*.py"))
-    named = {number for file in files for number in cases_of(file)}
+    named = {number for path in CLUSTER.rglob("test_*.py") for number in cases_in(path)}
     assert sorted(named - table().keys()) == []
     assert len(table()) >= 40

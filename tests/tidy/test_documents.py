@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from sim.kernel.fast import NAMES
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
     path.relative_to(ROOT)
@@ -93,3 +95,10 @@ def test_the_map_names_modules_and_what_they_hold() -> None:
             if word not in known and not re.search(rf"\b(def|class) {word}\b|\b{word}\b *[:=]", sources)
         ]
     assert unknown == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_fast_path_has_a_figure_in_the_benchmarks(name: str) -> None:
+    rows = (ROOT / "BENCHMARKS.md").read_text(encoding="utf-8").splitlines()
+    of_path = [row for row in rows if row.startswith(f"| `{name}`")]
+    assert [row for row in of_path if re.search(r"\d", row.replace("`", " ", 2).split("|", 2)[2])] != []

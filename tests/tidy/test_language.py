@@ -85,7 +85,7 @@ def _prose_of_code(path: str) -> Iterator[Text]:
     for docstring in docstrings(path):
         yield Text(docstring.lineno, str(docstring.value))
     for comment in comments(path):
-        yield Text(comment.start[0], comment.string)
+        yield Text(*comment)
     for test in _tests(path):
         yield Text(test.lineno, test.name.replace("_", " "))
 
@@ -123,8 +123,8 @@ def long_prose() -> Iterator[Place]:
     for path in _python_files():
         lines = text(path).splitlines()
         spans = [(item.lineno, item.end_lineno or item.lineno) for item in docstrings(path)]
-        spans += [(item.start[0], item.end[0]) for item in comments(path)]
         numbers = {number for first, last in spans for number in range(first, last + 1)}
+        numbers |= {comment.line for comment in comments(path)}
         for number in sorted(numbers):
             # The formatter puts closing quotes behind the last word, so they do not count.
             length = len(lines[number - 1].removesuffix('"""'))

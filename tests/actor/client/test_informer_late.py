@@ -93,7 +93,7 @@ async def test_ended_watches_that_were_not_taken_yet_stay_ended_at_a_cut() -> No
         await r.run(1)
         (channel,) = channels
         sources: list[Any] = [Over(), Over(), Over()]
-        watches = [channel.open(source, r.kernel.now_us) for source in sources]
+        watches = [channel.open(source, r.kernel.now_us, "pods") for source in sources]
         for source in sources[:2]:
             source.end()
         await r.run(1)

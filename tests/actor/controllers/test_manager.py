@@ -11,7 +11,7 @@ from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.shell import Env
 from actors.controllers.table import Start
 from sim.api.types import Endpoint
-from sim.client import Channel
+from sim.client import Channel, Informers
 from sim.ident import NAMES
 from sim.kernel import Rule
 from sim.options.controllers.manager import parse_controller_manager
@@ -26,7 +26,11 @@ class Pair:
     """Two controller managers with controllers that only record their start."""
 
     def __init__(
-        self, control: Plane, given: dict[str, object], loops: dict[str, Start] | None = None
+        self,
+        control: Plane,
+        given: dict[str, object],
+        loops: dict[str, Start] | None = None,
+        together: bool = False,
     ) -> None:
         self.plane = control
         # (time, process, controller, incarnation)
@@ -37,6 +41,7 @@ class Pair:
             lambda ctx: [Channel(ctx, ctx.name, servers, control.server.name)],
             parse_controller_manager(given),
             loops=loops or {"podgc": self._note("podgc"), "namespace": self._note("namespace")},
+            together=together,
         )
         self.actors = [control.supervisor.add(host, main, restart_us=SECOND) for host in HOSTS]
 
@@ -56,9 +61,12 @@ class Pair:
 
 
 @asynccontextmanager
-async def pair(loops: dict[str, Start] | None = None, seed: int = 1, **given: object) -> AsyncIterator[Pair]:
+async def pair(
+    loops: dict[str, Start] | None = None, seed: int = 1, together: bool = False, **given: object
+) -> AsyncIterator[Pair]:
     async with plane(seed=seed) as control:
-        found = Pair(control, {name.replace("_", "-"): value for name, value in given.items()}, loops)
+        values = {name.replace("_", "-"): value for name, value in given.items()}
+        found = Pair(control, values, loops, together)
         await control.run(3 * SECOND)
         yield found
 
@@ -125,6 +133,18 @@ async def test_no_controller_acts_before_all_have_started() -> None:
         for at_us in acted:
             assert at_us >= 20 * SECOND
         assert len({*acted}) == 2  # all controllers of one process at one time
+
+
+async def test_informers_start_when_all_controllers_have_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    async def begin(env: Env) -> None:
+        order.append("controller")
+        await env.informers.start_and_sync()
+
+    monkeypatch.setattr(Informers, "start", lambda _: order.append("informers"))
+    async with pair({"podgc": begin, "ttl": begin}, together=True):
+        assert order == ["controller"] * 2 + ["informers"] * 2
 
 
 @pytest.mark.parametrize(

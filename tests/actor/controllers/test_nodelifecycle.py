@@ -9,7 +9,7 @@ import pytest
 
 from actors.controllers.nodelifecycle import loop
 from actors.controllers.nodelifecycle.decide import Health
-from actors.controllers.nodelifecycle.examine import Seen, Steps, examine
+from actors.controllers.nodelifecycle.examine import Seen, Steps, monitor_node
 from sim.api.store import Item
 from sim.api.types import Obj
 from sim.units import MS, SECOND, format_time
@@ -101,13 +101,11 @@ async def test_node_events_are_recorded_on_registration_silence_and_removal() ->
 async def test_silent_node_is_passed_over_until_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     updated: list[str] = []
 
-    def counted(
-        health: Health, node: Obj, lease: Item | None, renewed: int | None, seen: Seen
-    ) -> Steps[None]:
+    def counted(health: Health, node: Obj, lease: Item | None, seen: Seen) -> Steps[None]:
         updated.append(health.name)
-        return examine(health, node, lease, renewed, seen)
+        return monitor_node(health, node, lease, seen)
 
-    monkeypatch.setattr(loop.examine, "examine", counted)
+    monkeypatch.setattr(loop.examine, "monitor_node", counted)
     async with world(LOOPS) as w:
         await begun(w)
         await w.create("nodes", {"metadata": {"name": "other"}}, "")

@@ -19,7 +19,7 @@ from sim.client.fast.lease_renewal import OnReply, Rhythm
 from sim.client.fast.read_modify_write import Leg
 from sim.ident import NAMES
 from sim.kernel.actor import Context, Supervisor
-from sim.kernel.dice import Dice
+from sim.kernel.draws.dice import Dice
 from sim.kernel.kernel import Kernel
 from sim.kernel.pace import NEVER_US
 from sim.options.node.agent import NodeAgentOptions, parse_node_agent
@@ -290,6 +290,7 @@ class FakeClient:
 
 class FakeClients:
     scheme = Scheme(NAMES_USED)
+    has_tokens = False
 
     def __init__(self, api: FakeApi) -> None:
         self.api = api

@@ -332,9 +332,9 @@ async def test_deleted_pod_ends_as_its_program_handles_sigterm(
     async with one_node() as (kernel, api, node):
         api.bind("web", {"containers": [{"name": "c", "image": "i", **container}], **spec})
         await kernel.run_until(30 * SECOND)
-        api.delete("web", 10)
-        await kernel.run_until(30 * SECOND + SECOND // 10)
         (held,) = [one for pod in node.machine.pods.values() for one in pod.containers]
+        api.delete("web", 10)
+        await kernel.run_until(30 * SECOND + SECOND // 2)
         assert held.exit_code == code and held.exit_us is not None
         after_us = held.exit_us - 30 * SECOND
         assert after_us > 9 * SECOND if ended == "after its grace period" else after_us < SECOND

@@ -1,5 +1,7 @@
 """More of a pod's life on one node: startup probes, hooks, deadlines, logs, pauses."""
 
+import re
+
 import pytest
 
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, Rule, RuntimeProfile
@@ -306,6 +308,61 @@ async def test_ephemeral_container_starts_once_in_any_state_of_the_pod() -> None
         api.delete("web", 30)
         await kernel.run_until(125 * SECOND)
         assert not api.has("web") and len(api.events("Killing")) == 3
+
+
+def without_ids(texts: list[tuple[int, str]]) -> list[str]:
+    """The messages of events without the ids of sandboxes."""
+    return [re.sub("[0-9a-f]{64}", "ID", text) for _, text in texts]
+
+
+async def test_used_up_range_fails_a_sandbox_until_another_pod_ends() -> None:
+    options = parse_node_agent({"pod-cidr": "10.1.0.8/29"})
+    async with one_node(options=options) as (kernel, api, _):
+        for number in range(6):
+            api.bind(f"p{number}")
+        api.bind("host", {"hostNetwork": True})
+        await kernel.run_until(25 * SECOND)
+        waiting = [name for name in (f"p{number}" for number in range(6)) if not api.ready(name)]
+        assert len(waiting) == 1 and api.ready("host")
+        full = "failed to allocate for range 0: no IP addresses available in range set: 10.1.0.9-10.1.0.14"
+        assert {*without_ids(api.events("FailedCreatePodSandBox"))} == {
+            "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "
+            f'"ID": plugin type="bridge" failed (add): {full}'
+        }
+        api.delete("p0" if waiting != ["p0"] else "p1", 1)
+        await kernel.run_until(60 * SECOND)
+        assert api.ready(waiting[0])
+
+
+async def test_node_that_waits_for_a_range_makes_no_sandbox_before_it_has_one() -> None:
+    async with one_node(spec=NodeSpec("n1", pod_cidr=None)) as (kernel, api, _):
+        await kernel.run_until(20 * SECOND)
+        api.bind("web")
+        await kernel.run_until(22 * SECOND)
+        assert without_ids(api.events("FailedCreatePodSandBox")) == [
+            "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "
+            '"ID": plugin type="calico" failed (add): no podCidr for node n1'
+        ]
+        node = api.objects["nodes", "", "n1"]
+        api.put("nodes", {**node, "spec": {**node["spec"], "podCIDR": "10.2.3.0/24"}})
+        await kernel.run_until(40 * SECOND)
+        assert api.ready("web") and api.pod("web")["status"]["podIP"].startswith("10.2.3.")
+
+
+async def test_fault_of_sandboxes_has_its_message_and_spares_pods_of_the_host() -> None:
+    async with one_node() as (kernel, api, node):
+        await kernel.run_until(20 * SECOND)
+        node.fail_sandboxes([lambda pod: "" if pod["metadata"]["name"] == "other" else "no address"])
+        for name in ("web", "other"):
+            api.bind(name)
+        api.bind("host", {"hostNetwork": True})
+        await kernel.run_until(25 * SECOND)
+        assert [api.ready(name) for name in ("web", "other", "host")] == [False, True, True]
+        text = "Failed to create pod sandbox: rpc error: code = Unknown desc = no address"
+        assert [found for _, found in api.events("FailedCreatePodSandBox")] == [text]
+        node.fail_sandboxes([])
+        await kernel.run_until(45 * SECOND)
+        assert api.ready("web")
 
 
 async def test_dns_warning_is_recorded_each_time_a_sandbox_is_made() -> None:

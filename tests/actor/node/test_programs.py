@@ -17,6 +17,7 @@ from actors.node.programs.waits import Main, Wait
 from actors.node.runtime.interpreter import Interpreter
 from actors.node.server.logs import read_log
 from sim.api.types import Obj
+from sim.options.node.agent import parse_node_agent
 from sim.units import MS, SECOND
 from tests.actor.node.fake import FakeApi, one_node
 
@@ -274,6 +275,26 @@ async def test_a_probes_command_that_takes_too_long_is_ended_and_counts_as_faile
         assert text == 'Liveness probe failed: command "steps :wait=3" timed out'
         ticks = [at for at, _ in api.events("Killing")]
         assert at_us % SECOND == (began_us + at_us - began_us) % SECOND and ticks
+
+
+@pytest.mark.parametrize(("gate", "text", "kills"), [
+    (True, 'Liveness probe failed: command "steps :wait=3" timed out', True),
+    (False, 'Liveness probe errored: command "steps :wait=3" timed out', False),
+])  # fmt: skip
+async def test_exec_probe_timeout_decides_if_a_late_command_fails_the_probe(
+    gate: bool, text: str, kills: bool
+) -> None:
+    options = parse_node_agent({"feature-gates": f"ExecProbeTimeout={str(gate).lower()}"})
+    async with one_node(options=options) as (kernel, api, node):
+        node.machine.interpreter = INTERPRETER
+        slow = {"exec": {"command": ["steps", ":wait=3"]}, "periodSeconds": 10, "timeoutSeconds": 2}
+        probe = {**slow, "failureThreshold": 1}
+        api.bind("web", running(":wait=1000", livenessProbe=probe, restartPolicy="Always"))
+        await kernel.run_until(60 * SECOND)
+        assert {found for _, found in api.events("Unhealthy")} == {text}
+        assert bool(api.events("Killing")) is kills
+        took_s = [(at - first_start_us(node)) // SECOND % 10 for at, _ in api.events("Unhealthy")]
+        assert took_s[0] == (1 if kills else 5)  # after one try, and after three
 
 
 async def test_a_probes_command_that_takes_its_time_succeeds_within_its_limit() -> None:

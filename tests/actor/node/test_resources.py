@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from actors.node.node import Node
-from actors.node.runtime.profile import NodeSpec
+from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from actors.node.server.logs import read_log
 from sim.api.types import Obj
 from sim.options.machines import DeviceSpec, TopologySpec
@@ -50,6 +50,19 @@ def log(node: Node, name: str) -> list[str]:
 def refused(api: FakeApi, name: str) -> tuple[str, str]:
     status = api.pod(name)["status"]
     return status.get("reason", ""), status.get("message", "")
+
+
+@pytest.mark.parametrize(("quota", "milli"), [(True, 200), (False, 900)])
+async def test_cfs_quota_caps_the_use_of_cpu(quota: bool, milli: int) -> None:
+    rule = Rule(ContainerBehaviour(cpu_milli=900), pod_prefix="a")
+    machine = NodeSpec("n1", profile=RuntimeProfile(rules=(rule,)))
+    async with one_node(machine, options(cpu_cfs_quota=quota)) as (kernel, api, node):
+        limits = {"resources": {"limits": {"cpu": "200m"}}}
+        api.bind("a", {"containers": [{"name": "c", "image": "i", **limits}]})
+        await kernel.run_until(40 * SECOND)
+        (runtime,) = node.machine.pods.values()
+        since_us = runtime.containers[0].started_us
+        assert node.machine.cpu.of_pod(runtime, since_us + 10 * SECOND) == milli * 10 * SECOND
 
 
 @pytest.mark.parametrize(("policy", "shown"), [("none", ["8", "0-7"]), ("static", ["2", "1,5"])])
@@ -275,3 +288,38 @@ async def test_devices_and_cpus_come_from_one_numa_node() -> None:
         api.bind("b", spec("sh", "-c", "echo $GPUS; taskset -cp 1", **{GPU: 1}, cpu=2, memory="1Gi"))
         await kernel.run_until(40 * SECOND)
         assert log(node, "b") == ["c", "pid 1's current affinity list: 2,6"]
+
+
+async def test_a_plugin_that_goes_leaves_nothing_to_allocate_until_it_registers_again() -> None:
+    async with one_node(WITH_GPUS) as (kernel, api, node):
+        await kernel.run_until(40 * SECOND)
+        api.bind("a", gpu_pod(1))
+        await kernel.run_until(50 * SECOND)
+        node.stop_plugin(GPU)
+        await kernel.run_until(70 * SECOND)
+        assert gpus(api) == ("3", "0")
+        api.bind("b", gpu_pod(1))
+        await kernel.run_until(80 * SECOND)
+        assert refused(api, "b")[0] == "UnexpectedAdmissionError"
+        await kernel.run_until(400 * SECOND)
+        assert gpus(api) == ("0", "0")
+        assert api.objects["pods", "default", "a"]["status"]["phase"] == "Running"
+        node.start_plugin(GPU)
+        await kernel.run_until(430 * SECOND)
+        assert gpus(api) == ("3", "3")
+        api.bind("c", gpu_pod(2))
+        await kernel.run_until(440 * SECOND)
+        assert log(node, "c") == ["b,c"]
+
+
+async def test_allocated_devices_are_below_dev() -> None:
+    async with one_node(WITH_GPUS) as (kernel, api, node):
+        await kernel.run_until(40 * SECOND)
+        pod = gpu_pod(2)
+        [container] = pod["containers"]
+        container["command"] = ["sh", "-c", "cd /dev; ls a b c null; test -c a && echo device"]
+        api.bind("a", pod)
+        await kernel.run_until(50 * SECOND)
+        found = log(node, "a")
+        assert found[-4:] == ["a", "b", "null", "device"]
+        assert any("c: No such file" in line for line in found)

@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager
 import trio
 
 from actors.storage import Storage
-from actors.storage.actor import LEADER_FOUND_US, NO_LEADER_US, REQUEST_TIMEOUT_US, TIMED_OUT
-from sim.api.store import Answer, Item, Put
+from actors.storage.actor import LEADER_FOUND_US, NO_LEADER_US, NO_SPACE, REQUEST_TIMEOUT_US, TIMED_OUT
+from actors.storage.kept_snapshots import Snapshots
+from sim.api.store import Answer, Change, Delete, Item, Put
 from sim.kernel import Kernel, Supervisor
 from sim.kernel.actor import Actor
-from sim.units import MS, SECOND
+from sim.units import MS, SECOND, Virtual
 
 KEY = "//configmaps/default/a"
 WRITER = ("admin", "create")
@@ -98,6 +99,42 @@ async def test_write_without_a_quorum_waits_until_its_timeout_or_a_quorum() -> N
         await rig.run(1 * SECOND)
         assert [type(each) for each in early] == [Item] and rig.is_stored("early")
         assert late == [TIMED_OUT]
+
+
+async def test_full_storage_refuses_a_write_and_carries_out_a_deletion() -> None:
+    async with opened() as rig:
+        stored = rig.submit("old")
+        await rig.run(1 * SECOND)
+        rig.storage.full = True
+        refused, answers = rig.submit("new"), list[Answer]()
+        rig.storage.submit(Delete(f"{KEY}old", None), WRITER, lambda: True, answers.append)
+        await rig.run(1 * SECOND)
+        assert refused == [NO_SPACE] and not rig.storage.prompt
+        assert [type(each) for each in (*stored, *answers)] == [Item, Item] and not rig.is_stored("old")
+        rig.storage.full = False
+        assert rig.storage.prompt
+
+
+async def test_restored_storage_continues_at_the_revision_of_its_snapshot() -> None:
+    async with opened() as rig:
+        store, changes, snapshots = rig.storage.store, list[Change](), Snapshots()
+        store.subscribe("//configmaps/", changes.append)
+        kept, more = rig.submit("kept"), rig.submit("changed")
+        await rig.run(1 * SECOND)
+        assert snapshots.keep(rig.storage, rig.kernel.now_us) and len(kept) == len(more) == 1
+        at_us, rev = rig.kernel.now_us, store.revision
+        rig.submit("changed")
+        rig.submit("later")
+        await rig.run(1 * SECOND)
+        assert store.revision == rev + 2
+        del changes[:]
+        rig.storage.restore(snapshots.at[at_us])
+        assert (store.revision, store.floor, rig.is_stored("later")) == (rev, rev, False)
+        assert [(each.item.key, each.deleted) for each in changes] == [
+            (f"{KEY}changed", False),
+            (f"{KEY}later", True),
+        ]
+        assert not snapshots.keep(rig.storage, Virtual(at_us - 1)), "the history before it is gone"
 
 
 async def test_watches_notice_a_lost_quorum_only_if_it_lasts() -> None:

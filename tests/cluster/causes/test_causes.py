@@ -286,6 +286,15 @@ async def test_what_waits_for_its_turn_on_a_node_leads_back_to_its_own_pod(pull:
         assert [key for key in before if key.startswith("//pods/")][-1] == record.values["key"]
 
 
+async def test_pod_deleted_while_its_agent_pulls_the_image_ends_by_that(tmp_path: Path) -> None:
+    nodes = {"nodes": [{"count": 1, "runtime": {"imagePull": "20s"}}]}
+    lost = {"at": "20s", "name": "lost", "delete": {"resource": "pods", "selector": "app=web"}}
+    book = await told(tmp_path, lost, cluster=nodes, duration="1m")
+    removed = [each for each in pods(book, "delete", 0) if each.values["user"].endswith("node-0")]
+    assert len({each.values["key"] for each in removed}) == 6
+    assert {root(book, each) for each in removed} == {"lost"}
+
+
 async def test_a_run_of_a_schedule_follows_from_that_not_from_the_run_before_it(tmp_path: Path) -> None:
     """Nor to later faults of one of them or of its controller: the next leader knows their cause
     too.

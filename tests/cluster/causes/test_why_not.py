@@ -132,6 +132,18 @@ async def test_failing_unmount_is_the_reason_why_a_pod_stays(tmp_path: Path) -> 
     _, trace = await run(tmp_path, [claim, pod], timeline, [], storage=storage)
     text = find_story(trace, "pod/disky").lines[-1].text
     assert text.startswith("(cannot unmount volume v of pods/default/disky: rpc error")
+    mended = [{**timeline[0], "for": "60s"}, timeline[1]]
+    expect: list[Value] = [
+        {"name": "goes", "invariant": {"name": "no-stuck-deletion", "within": "1s"}, "after": "rm"}
+    ]
+    found, trace = await run(tmp_path, [claim, pod], mended, expect, storage=storage)
+    texts = [line.text for line in find_story(trace, "pod/disky").lines[-2:]]
+    assert texts[0].startswith("(cannot unmount volume v")
+    assert texts[1].startswith('(end of step "broken"')
+    (verdict,) = found.verdicts
+    assert verdict.measured.startswith("pods/default/disky for ")
+    told = [line.text for line in failure_of(verdict, Book(read(trace))).causes]
+    assert any(text.startswith("(cannot unmount volume v") for text in told)
 
 
 async def test_condition_that_never_held_before_the_fault_says_so(tmp_path: Path) -> None:

@@ -71,3 +71,26 @@ async def test_a_story_of_a_pod_includes_its_programs(tmp_path: Path) -> None:
     for name, texts in SAID.items():
         lines = [line.text for line in find_story(trace, f"pod/{name}").lines]
         assert [text for text in texts if not any(text in line for line in lines)] == [], lines
+
+
+@pytest.mark.slow
+async def test_a_story_of_a_pod_names_the_oom_killer_and_the_step_behind_it(tmp_path: Path) -> None:
+    cluster = {"nodes": [{"count": 1, "capacity": {"memory": "4Gi", "cpu": "8", "pods": "110"}}]}
+    leak = {"name": "leak", "workload": {"name": "web", "memory": {"from": "1Gi", "perMinute": "4Gi"}}}
+    value = {
+        "apiVersion": "orrery.dev/v1", "kind": "Scenario", "metadata": {"name": "s"},
+        "spec": {
+            "duration": "2m", "cluster": cluster, "objects": [pod("web", ["sleep", "900"])],
+            "timeline": [{"at": "30s", **leak}],
+        },
+    }  # fmt: skip
+    file, trace = tmp_path / "s.yaml", tmp_path / "s.trace"
+    file.write_text(yaml.safe_dump(value))
+    await run_plan(load(file), trace_file=trace)
+    lines = [line.text for line in find_story(trace, "pod/web").lines]
+    wanted = (
+        "c with exit code 137, signal 9 (OOMKilled)",
+        "kills c of pods/default/web: no memory is left: the container uses 4096Mi, its oom_score_adj is 1000",
+        'step "leak"',
+    )
+    assert [text for text in wanted if not any(text in line for line in lines)] == [], lines

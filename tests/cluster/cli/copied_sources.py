@@ -12,9 +12,10 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def copy_sources(folder: Path) -> Path:
-    """Copy the packages `sim` and `actors` into a folder."""
+    """Copy the packages `sim` and `actors` into a folder, with what is compiled of them."""
     for part in ("sim", "actors"):
-        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        # A file of that name is being written, and gets another name.
+        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("*.pyc.*"))
     return folder
 
 

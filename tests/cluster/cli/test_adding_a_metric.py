@@ -14,9 +14,7 @@ import pytest
 from tests.cluster.cli.copied_sources import ROOT, add_line, copy_sources, orrery
 
 FAMILY = "ttl_controller_patches_total | counter | ALPHA | - | Number of nodes that got another annotation."
-COUNT = """\
-        if self._env.ctx.kernel.meters is not None:
-            self._env.ctx.kernel.meters.count("ttl_controller_patches_total", ())"""
+COUNT = '        count(self._env.ctx.kernel, "ttl_controller_patches_total")'
 SCENARIO = ROOT / "scenarios" / "single-node-death.yaml"
 
 
@@ -24,7 +22,9 @@ SCENARIO = ROOT / "scenarios" / "single-node-death.yaml"
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = copy_sources(tmp_path_factory.mktemp("sources"))
     add_line(copy / "sim/wire/http/measures/families.txt", "service_controller_rate_limiter_use |", FAMILY)
-    add_line(copy / "actors/controllers/ttl.py", "reply = await self._client.patch(", COUNT)
+    loop = copy / "actors/controllers/ttl.py"
+    add_line(loop, "from sim.dataclass import", "from sim.kernel.measure import count")
+    add_line(loop, "reply = await self._client.patch(", COUNT)
     return copy
 
 

@@ -17,6 +17,7 @@ from sim.app.options import api_server_options
 from sim.errors import InputError
 from sim.options.apiserver.server import parse_api_server
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
+from sim.scenario.read.option_file import OptionFiles
 
 POD: Obj = {
     "apiVersion": "v1",
@@ -75,4 +76,4 @@ async def test_added_plugin_is_disabled_by_its_name() -> None:
 def test_added_plugin_is_named_where_a_name_is_misspelled() -> None:
     flags = parse_api_server({"disable-admission-plugins": "PodTeamLabels"})
     with pytest.raises(InputError, match="did you mean 'PodTeamLabel'"):
-        api_server_options(flags, "outage.yaml:7:9")
+        api_server_options(flags, OptionFiles("outage.yaml:7:9"))

@@ -159,7 +159,9 @@ async def test_webhook_is_refused_in_a_run(tmp_path: Path) -> None:
 async def test_wrong_policy_of_a_scenario_is_refused_with_its_place(tmp_path: Path) -> None:
     file = scenario(tmp_path, flags_of(tmp_path))
     (tmp_path / "policy.yaml").write_text("apiVersion: audit.orch.io/v1\nkind: Policy\nrules: [{level: x}]\n")
-    with pytest.raises(InputError, match=r"policy.yaml:3:\d+: rules\[0\].level: Unsupported value"):
+    with pytest.raises(
+        InputError, match=r"policy.yaml:3:\d+: option audit-policy-file: rules\[0\].level: Unsupported value"
+    ):
         await run_plan(load(file))
 
 

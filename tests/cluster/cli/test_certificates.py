@@ -12,7 +12,7 @@ import yaml
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from sim.app.cluster import Cluster
-from sim.app.serving.client_configs import parse_client_configs
+from sim.app.serving.configs.clients import parse_client_configs
 from sim.app.serving.serve import served
 from sim.kernel import NEVER_US
 from tests.unit.sim.api.kinds.certificates.requests import KEY, csr, request_pem

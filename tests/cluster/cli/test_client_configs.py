@@ -11,7 +11,7 @@ import yaml
 
 from sim.app.cli.main import main
 from sim.app.cluster import Cluster
-from sim.app.serving.client_configs import parse_client_configs
+from sim.app.serving.configs.clients import parse_client_configs
 from sim.app.serving.serve import served
 
 REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}

@@ -2,6 +2,7 @@
 reported in one line.
 """
 
+import json
 import pickle
 import re
 import socket
@@ -47,6 +48,8 @@ if __name__ == "__main__":
 # What is asked of clusters that are not as they ought to be: a line is printed of each.
 FAULTY = """
 import sys
+from contextlib import closing
+from itertools import count
 from distributed import LocalCluster
 from sim.app.study import dask_pool
 from sim.app.study.outcome import Job, key_of, packed
@@ -55,9 +58,9 @@ from sim.scenario.compile import load
 
 def told(address, jobs=(), after=lambda seed: None):
     try:
-        client = dask_pool.connect(address)
-        for one in dask_pool.performed(client, address, jobs):
-            after(one.seed)
+        with closing(dask_pool.connect(address)) as client:
+            for one in dask_pool.performed(client, address, jobs):
+                after(one.seed)
     except InputError as error:
         print(str(error).replace(address, "ADDRESS"))
 
@@ -83,7 +86,7 @@ if __name__ == "__main__":
         dask_pool.PERFORM = right
         told(cluster.scheduler_address, map(job, range(9)), lambda seed: print("seed", seed) or (seed == 1 and cluster.close()))
     with LocalCluster(**local) as cluster:
-        told(cluster.scheduler_address, map(job, range(9)), lambda seed: cluster.scale(0))
+        told(cluster.scheduler_address, map(job, count()), lambda seed: cluster.scale(0))
 """
 
 
@@ -108,6 +111,24 @@ def test_a_dask_cluster_gives_what_processes_give(tmp_path: Path) -> None:
     key = key_of(load(scenario))
     found = {seed: there.get(Job(key, seed, b"")) for seed in range(5)}
     assert {seed: one.sha256 for seed, one in found.items() if one is not None} == here
+
+
+@pytest.mark.slow
+def test_a_hunt_uses_a_dask_cluster_more_than_once(tmp_path: Path) -> None:
+    scenario = tmp_path / "small.yaml"
+    scenario.write_text(SMALL)
+    command = ["hunt", str(scenario), "--budget", "4 runs", "--no-shrink", "--json", "--out", str(tmp_path)]
+    root = Path(__file__).resolve().parents[3]
+    ran = subprocess.run(
+        [sys.executable, "-c", MAIN, *command],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert json.loads(ran.stdout)["complete"] is True, ran.stderr
+    assert json.loads(ran.stdout)["runs"] >= 4
 
 
 def test_address_without_a_scheduler_is_reported() -> None:

@@ -12,6 +12,7 @@ from sim.app.cli.main import main
 from sim.app.serving.data_dir import DataDir
 from sim.app.serving.journal import Session, read_journal
 from sim.errors import InputError
+from sim.kernel import read
 from tests.bench.kills import run
 
 KILLS = 10
@@ -20,7 +21,7 @@ KILLS = 10
 @pytest.mark.slow
 def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     assert run(KILLS, 1, 0, tmp_path) > KILLS
-    file = tmp_path / "data" / "journal"
+    file = tmp_path / "0" / "data" / "journal"
     assert read_journal(file).end is not None
     assert main(["replay", str(file), "--no-report", "--quiet"]) == 0
 
@@ -71,7 +72,13 @@ def test_snapshots_are_restored_and_forked(tmp_path: Path) -> None:
     ctl = ("ctl", "--client-config", str(folder / "config"))
     assert ran(*up)[0] == 0
     assert ran(*ctl, "run", "1m")[0] == 0
-    assert ran("snapshot", "save", "early", *data)[0] == 0
+    assert ran(*ctl, "snapshot", "early") == (0, "saved early at 1m00.000s\n")
+    for again in ((*ctl, "snapshot", "early"), ("snapshot", "save", "early", *data)):
+        status, said = ran(*again)
+        assert (status, "there is such a snapshot" in said) == (2, True)
+    assert ran(*ctl, "trace", str(tmp_path / "so-far.trace"))[0] == 0
+    assert len(list(read(tmp_path / "so-far.trace"))) > 100
+    assert ran(*ctl, "trace", str(tmp_path / "so-far.trace"))[0] == 2
     assert ran(*ctl, "run", "1m")[0] == 0
     status, said = ran("snapshot", "restore", "early", *data)
     assert (status, "is used by another server" in said) == (2, True)

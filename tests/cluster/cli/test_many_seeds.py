@@ -20,6 +20,7 @@ import pytest
 import trio
 
 from sim.app.run import run_plan
+from sim.app.study import pool
 from sim.app.study.outcome import Job, Key, Outcome, packed
 from sim.app.study.pool import Worker, processes
 from sim.scenario.compile import load
@@ -49,6 +50,12 @@ def orrery(*arguments: str) -> subprocess.CompletedProcess[str]:
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
+
+
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are forks of this process, though a runner of tests has a thread of its own."""
+    monkeypatch.setattr(pool, "_start_method", lambda: "fork")
 
 
 @pytest.fixture
@@ -114,6 +121,7 @@ def test_bounds_over_seeds_decide_the_exit_status(small: Path, tmp_path: Path) -
     assert orrery("run", str(small), "-j", "2").returncode == 2
 
 
+@pytest.mark.usefixtures("forked")
 @pytest.mark.slow
 def test_crashed_worker_costs_one_seed_and_is_replaced(small: Path) -> None:
     short, long = packed(load(small)), packed(load(small, ["duration=9h"]))
@@ -148,6 +156,7 @@ def test_worker_that_crashed_while_idle_costs_its_next_job() -> None:
     worker.end()
 
 
+@pytest.mark.usefixtures("forked")
 def test_interrupt_during_the_start_of_a_worker_is_handled_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -168,6 +177,7 @@ def test_interrupt_during_the_start_of_a_worker_is_handled_after_it(
     assert started
 
 
+@pytest.mark.usefixtures("forked")
 @pytest.mark.slow
 def test_worker_with_grown_memory_is_replaced_and_nothing_else_changes(small: Path) -> None:
     blob = packed(load(small))
@@ -186,11 +196,29 @@ def test_worker_with_grown_memory_is_replaced_and_nothing_else_changes(small: Pa
 
 
 @pytest.mark.slow
-def test_a_fork_and_a_fork_of_the_server_have_the_outcome_of_a_run_of_its_own(small: Path) -> None:
+def test_a_thread_that_threading_does_not_know_forbids_a_fork() -> None:
+    command = (
+        "import _thread; from sim.app.study import pool; print(pool._start_method());"
+        "begun, ends = _thread.allocate_lock(), _thread.allocate_lock(); begun.acquire(); ends.acquire();"
+        "_thread.start_new_thread(lambda: (begun.release(), ends.acquire()), ()); begun.acquire();"
+        "print(pool._start_method())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["fork", "forkserver"]
+
+
+@pytest.mark.slow
+def test_a_fork_and_a_fork_of_the_server_have_the_outcome_of_a_run_of_its_own(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = load(small)
     alone = [trio.run(lambda seed=seed: run_plan(plan, seed=seed)).trace_sha256 for seed in (1, 2, 3)]
     jobs = [Job(Key("k"), seed, packed(plan)) for seed in (1, 2, 3)]
-    assert [one.sha256 for one in processes(1)(jobs)] == alone
+    with monkeypatch.context() as here:
+        here.setattr(pool, "_start_method", lambda: "fork")
+        assert [one.sha256 for one in processes(1)(jobs)] == alone
     ends = Event()
     thread = Thread(target=ends.wait)
     thread.start()  # now this process may not be forked
@@ -205,6 +233,7 @@ def test_a_fork_and_a_fork_of_the_server_have_the_outcome_of_a_run_of_its_own(sm
     assert found == alone
 
 
+@pytest.mark.usefixtures("forked")
 def test_worker_forked_here_imports_nothing_again(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = Outcome(Key("k"), 7, sha256="made by this process")
     monkeypatch.setattr("sim.app.study.pool.perform", lambda job: ours)

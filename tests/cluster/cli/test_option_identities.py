@@ -13,7 +13,7 @@ import pytest
 from sim.api.auth.keys import SigningKey
 from sim.api.auth.web_tokens import parse_token
 from sim.app.cluster import Cluster
-from sim.app.serving.client_configs import ClientConfig, parse_client_configs
+from sim.app.serving.configs.clients import ClientConfig, parse_client_configs
 from sim.app.serving.identities import Files
 from sim.errors import InputError
 from sim.options.apiserver.server import parse_api_server

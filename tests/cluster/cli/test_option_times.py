@@ -312,7 +312,7 @@ async def test_a_pod_that_is_not_ready_is_probed_at_each_look_that_comes_without
 
 @pytest.mark.parametrize("seconds", [1, 60])
 async def test_watches_without_a_time_out_end_after_one_to_two_times_the_least(seconds: int) -> None:
-    options = api_server_options(parse_api_server({"min-request-timeout": seconds}), "")
+    options = api_server_options(parse_api_server({"min-request-timeout": seconds}))
     async with plane(options=options) as p:
         await p.run(SECOND)
         asked: list[list[Reply]] = [p.send_watch({}) for _ in range(60)]
@@ -324,7 +324,7 @@ async def test_watches_without_a_time_out_end_after_one_to_two_times_the_least(s
 
 
 async def test_request_to_a_paused_storage_ends_at_its_timeout() -> None:
-    options = api_server_options(parse_api_server({"request-timeout": "7s"}), "")
+    options = api_server_options(parse_api_server({"request-timeout": "7s"}))
     async with plane(options=options) as p:
         await p.run(SECOND)
         p.supervisor["storage"].pause()

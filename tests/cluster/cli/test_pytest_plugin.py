@@ -112,6 +112,14 @@ def test_plugin_runs_tests(
             "*the parameters of the marker orrery have names*",
         ),
         (
+            "@pytest.mark.orrery(hunt=0)\nasync def test_x(cluster): pass",
+            "*hunt takes a number of tests, or the section `hunt`; 0 is none*",
+        ),
+        (
+            "@pytest.mark.orrery(hunt={'palette': ['zones']})\nasync def test_x(cluster): pass",
+            "*no kind of step is named 'zones'*",
+        ),
+        (
             "@pytest.mark.orrery(nodes=1, boot='soon')\nasync def test_x(cluster): pass",
             "*'soon' is no duration*",
         ),
@@ -127,3 +135,88 @@ def test_wrong_use_says_what_is_wanted(
     )
     assert result.ret != 0
     result.stdout.fnmatch_lines([says])
+
+
+HUNTS = """
+import pytest
+
+OUTAGES = {"fail": {"nodes": {"pick": 1}, "how": "power-loss"}, "for": "50s..80s"}
+SECTION = {"runs": 3, "duration": "4m", "palette": [OUTAGES], "steps": [1, 2], "folder": "stories", "shrink": 8}
+
+
+@pytest.mark.orrery(nodes=3, hunt=SECTION)
+async def test_nodes_stay(cluster, drawn_steps):
+    await cluster.run_for("4m")
+    assert not [one for one in cluster.list("events") if one["reason"] == "NodeNotReady"]
+
+
+@pytest.mark.orrery(nodes=2, hunt=2)
+def test_lab(lab, drawn_steps):
+    lab.run("1m")
+    assert 1 <= len([step for step in drawn_steps if "at" in step]) <= 5
+
+
+async def test_without_a_hunt(cluster, drawn_steps):
+    assert drawn_steps == []
+"""
+
+AGAIN = """
+import pytest
+
+
+@pytest.mark.orrery(nodes=3, hunt="stories/test_nodes_stay-hunt0.yaml")
+async def test_nodes_stay_with_the_steps_of_the_story(cluster, drawn_steps):
+    await cluster.run_for("4m")
+    assert (len(drawn_steps), drawn_steps[0]["at"]) == (1, "1m")
+    assert not [one for one in cluster.list("events") if one["reason"] == "NodeNotReady"]
+
+
+@pytest.mark.orrery(nodes=2, hunt={"runs": 1, "palette": ["crash"], "shrink": 3, "folder": "stories"})
+def test_lab_that_fails_without_steps_too(lab):
+    lab.run("1m")
+    assert lab.state().nodes == 3
+
+
+@pytest.mark.orrery(hunt="test_again.py")
+async def test_no_story(cluster):
+    pass
+"""
+
+
+@pytest.mark.slow
+def test_hunt_repeats_a_test_with_drawn_steps_and_shows_those_of_a_failure(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.makepyfile(test_h=HUNTS)
+    result = pytester.runpytest_subprocess(
+        "-p", "orrery.pytest_plugin", "-p", "no:cacheprovider", timeout=300
+    )
+    result.assert_outcomes(passed=3, failed=3)
+    result.stdout.fnmatch_lines(
+        [
+            "*Captured drawn steps setup*",
+            "timeline:*",
+            "*how: power-loss*",
+            "*the drawn steps, made smaller*",
+            "# *test_nodes_stay[[]hunt0] fails: AssertionError: *",
+            '*1m00.000s * scenario  step "fail-1": fail power-loss; nodes node-1',
+            "# Made of 2 steps by repeating the test ? times.",
+            "timeline: [[]{at: 1m, name: fail-1, fail: {nodes: {name: node-1}, how: power-loss}, for: 1m}[]]",
+            'hunt="stories/test_nodes_stay-hunt0.yaml" in the marker repeats the test with these steps',
+            "test_nodes_stay[[]hunt0] fails like this test, see stories/test_nodes_stay-hunt0.yaml",
+            "FAILED *test_nodes_stay[[]hunt2]*",
+        ]
+    )
+    pytester.makepyfile(test_again=AGAIN)
+    again = pytester.runpytest_subprocess(
+        "-p", "orrery.pytest_plugin", "-p", "no:cacheprovider", "test_again.py", timeout=300
+    )
+    again.assert_outcomes(failed=2, errors=1)
+    again.stdout.fnmatch_lines_random(
+        [
+            "test_again.py:8: AssertionError",
+            "# It fails without any of the drawn steps.",
+            "*test_again.py:5:76: is not valid YAML*",
+        ]
+    )

@@ -70,7 +70,7 @@ def test_help_lists_every_command_once(capsys: pytest.CaptureFixture[str]) -> No
         main(["--help"])
     lines = capsys.readouterr().out.splitlines()
     commands = [line.split()[0] for line in lines if line.startswith("  ")]
-    assert len(commands) == len(set(commands)) == 20
+    assert len(commands) == len(set(commands)) == 24
 
 
 def test_wheel_runs_a_scenario_by_name_in_an_empty_folder(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Every scenario holds under any seed, fails where it is broken on purpose, and a seed gives one
 run; all notable effects in it lead back to a step.
 
-Here under one seed each, and once more under another hash seed.  Under ten seeds:
+Here under one seed each, and once more under another hash seed without fast paths.  Under ten
+seeds:
 
     ORRERY_SCENARIO_SEEDS=10 python -m pytest tests/cluster/cli/test_scenarios.py python -m
     tests.bench.scenarios                   every file, ten seeds, twice, under two hash seeds
@@ -20,12 +21,13 @@ from sim.app.run import Result, run_plan
 from sim.kernel import read
 from sim.report.story import Book
 from sim.scenario.compile import load
-from tests.bench.scenarios import NAMES, SCENARIOS, of_a_process, told
+from tests.bench.scenarios import LONG, NAMES, SCENARIOS, of_a_process
 from tests.cluster.strays import strays
 
 SEEDS = range(int(os.environ.get("ORRERY_SCENARIO_SEEDS", "1")))
-# The zone outage, twenty times as long as any other, is run under several hash seeds by .ci/run.
-QUICK = [name for name in NAMES if name != "zone-outage"]
+# Long ones: `test_fast_plain` compares them, and .ci/run the zone outage under several hash seeds.
+QUICK = [name for name in NAMES if name not in LONG]
+TWICE = QUICK[::2]  # `python -m tests.bench.fast_plain` runs all of them
 _first: dict[str, Result] = {}
 _strays: dict[str, list[str]] = {}
 BROKEN = re.compile(r"^# Broken by: ((?:--set \S+ )+)-> (.+)$", re.MULTILINE)
@@ -96,7 +98,11 @@ def test_scenario_names_what_breaks_it_has_its_files_name_and_is_listed(name: st
 
 
 @pytest.mark.slow
-async def test_seed_gives_one_run_under_any_hash_seed(tmp_path: Path) -> None:
-    """This process has a hash seed of its own, mostly a random one."""
-    theirs = await trio.to_thread.run_sync(of_a_process, 4_294_967_295, 1, QUICK)
-    assert theirs == {f"{name} 0": told(await first(name, tmp_path)) for name in QUICK}
+async def test_seed_gives_one_run_fast_and_plain_under_any_hash_seed(tmp_path: Path) -> None:
+    """This process has a hash seed of its own, mostly a random one.
+
+    `python -m tests.bench.fast_plain` and `tests.bench.scenarios` say which of the two it is.
+    """
+    plain = await trio.to_thread.run_sync(of_a_process, 4_294_967_295, 1, TWICE, "plain")
+    ours = {f"{name} 0": (await first(name, tmp_path)).trace_sha256 for name in TWICE}
+    assert {run: trace for run, (trace, _) in plain.items()} == ours

@@ -66,10 +66,13 @@ def test_command_of_a_written_page_is_understood(command: str) -> None:
 
 
 @pytest.mark.slow
-def test_example_of_a_controller_test_passes(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "how-to" / "test-a-controller.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r'```python title="test_labels.py"\n(.*?)```', page, re.DOTALL)
-    (tmp_path / "test_labels.py").write_text(example)
+@pytest.mark.parametrize(
+    ("page", "tests"), [("test-a-controller", 5), ("write-a-descheduler-or-autoscaler", 7)]
+)
+def test_examples_of_controller_tests_pass(page: str, tests: int, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")
+    for name, example in re.findall(r'```python title="(test_\w+\.py)"\n(.*?)```', text, re.DOTALL):
+        (tmp_path / name).write_text(example)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
         cwd=tmp_path,
@@ -78,4 +81,4 @@ def test_example_of_a_controller_test_passes(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0 and "5 passed" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and f"{tests} passed" in done.stdout, done.stdout + done.stderr

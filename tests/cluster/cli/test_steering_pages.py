@@ -46,10 +46,10 @@ def served(folder: Path, *arguments: str) -> Iterator[Path]:
 
 
 def commands_of(page: str, folder: Path) -> list[list[str]]:
-    """The commands of a page that steer, or run what was saved."""
+    """The commands of a page that steer, or run and show what was saved."""
     text = (PAGES / page).read_text(encoding="utf-8")
     lines = [line for block in text.split("```bash\n")[1:] for line in block.partition("```")[0].splitlines()]
-    wanted = [line for line in lines if line.startswith(("orrery ctl", "orrery run"))]
+    wanted = [line for line in lines if line.startswith(("orrery ctl", "orrery run", "orrery show"))]
     return [shlex.split(line.replace("out/", f"{folder}/"))[1:] for line in wanted]
 
 
@@ -135,11 +135,11 @@ def test_file_that_is_no_client_configuration_is_named_with_a_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["ctl", "state", "--client-config", str(tmp_path / "nothing")]) == 2
-    assert "--client-config FILE names another" in capsys.readouterr().err
+    assert f"option client-config: {tmp_path / 'nothing'}: no such file" in capsys.readouterr().err
     file = tmp_path / "config"
     file.write_text("[1, 2]")
     assert main(["ctl", "state", "--client-config", str(file)]) == 2
     assert "is no client configuration" in capsys.readouterr().err
     file.write_text("{contexts: [], clusters: [], current-context: kind}")
     assert main(["ctl", "state", "--client-config", str(file), "--context", "mine"]) == 2
-    assert "has no context 'mine'" in capsys.readouterr().err
+    assert "contexts has no entry 'mine' with a context" in capsys.readouterr().err

@@ -15,6 +15,7 @@ from sim.app.cluster import Cluster
 from sim.errors import InputError
 from sim.faults.surroundings.webhook import DENY, DOWN, SLOW, TARGET_PREFIX
 from sim.ident import NAMES
+from sim.scenario.compile import plan_of_settings
 from sim.units import MS, SECOND
 from tests.actor.apiserver.cluster import ADMIN, request
 
@@ -300,6 +301,31 @@ async def test_configurations_themselves_reach_no_webhook() -> None:
         plural = "validatingwebhookconfigurations"
         assert (await found.ask("delete", plural, "w")).ok
         assert (await found.create()).ok
+
+
+@pytest.mark.parametrize(
+    ("dark", "codes"), [([], {201}), (["node-0"], {201, 500}), (["node-0", "node-1"], {500})], ids=str
+)
+async def test_call_of_an_endpoint_on_a_dark_machine_times_out(dark: list[str], codes: set[int]) -> None:
+    client = {"service": {"name": "hook", "namespace": "default", "port": 443}}
+    async with world(validating(clientConfig=client, timeoutSeconds=2)) as found:
+        addresses = [{"ip": f"10.1.0.{number}", "nodeName": f"node-{number}"} for number in range(2)]
+        subsets = [{"addresses": addresses, "ports": [{"port": 443}]}]
+        for node in plan_of_settings("dark", ["cluster.nodes=[{count: 2}]"]).cluster.nodes:
+            found.cluster.add_node(node)
+        spec = {"ports": [{"port": 443}]}
+        assert (await found.ask("create", "services", body={"metadata": {"name": "hook"}, "spec": spec})).ok
+        assert (
+            await found.ask("create", "endpoints", body={"metadata": {"name": "hook"}, "subsets": subsets})
+        ).ok
+        for node in dark:
+            found.cluster.fail_node(node, "power-loss")
+        before_us = found.cluster.kernel.now_us
+        replies = [await found.create(f"m{number}") for number in range(8)]
+        assert {reply.code for reply in replies} == codes
+        failures = [reply.message for reply in replies if not reply.ok]
+        assert [one for one in failures if not one.endswith("context deadline exceeded")] == []
+        assert found.cluster.kernel.now_us - before_us >= len(failures) * 2 * SECOND
 
 
 async def test_service_is_reached_while_it_has_a_ready_endpoint() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sim import Cluster, load
-from sim.errors import InputErrors
+from sim.errors import InputError, InputErrors
 
 SCENARIO = """
 apiVersion: orrery.dev/v1
@@ -88,3 +88,26 @@ def test_wrong_devices_and_topologies_are_named_with_their_places(tmp_path: Path
         "8 processors cannot be divided into 3 equal parts of cores with 2 threads",
         "devices have either a count or ids",
     ]
+
+
+@pytest.mark.slow
+async def test_a_step_disconnects_a_plugin_until_its_end(tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    broken = "ids: [dev-0, dev-3]}"
+    file.write_text((SCENARIO % "false").replace(broken, "how: disconnected}"))
+    plan = load(file)
+    async with Cluster(plan.cluster) as cluster:
+
+        def gpus() -> tuple[str, str]:
+            status = (cluster.get("nodes", "node-0") or {})["status"]
+            return status["capacity"]["example.com/gpu"], status["allocatable"]["example.com/gpu"]
+
+        await cluster.run_for("25s")
+        cluster.do.devices(nodes={}, resource="example.com/gpu", how="disconnected", for_="20s")
+        await cluster.run_for("15s")
+        assert gpus() == ("4", "0")
+        await cluster.run_for("25s")
+        assert gpus() == ("4", "4")
+    file.write_text((SCENARIO % "false").replace(broken, "ids: [dev-0], how: disconnected}"))
+    with pytest.raises(InputError, match="a plug-in ends with all of its devices"):
+        load(file)

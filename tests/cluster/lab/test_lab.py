@@ -229,6 +229,15 @@ def test_lab_of_a_scenario_has_its_cluster_objects_and_timeline() -> None:
         Lab(scenario="single-node-death", nodes=3)
 
 
+def test_lab_of_a_variant_has_its_settings() -> None:
+    with Lab(scenario="pod-priorities", variant="no-default") as lab:
+        lab.run("2m30s")
+        medium = lab.get("priorityclasses", "medium", "")
+        assert medium is not None and medium["value"] == -1
+    with pytest.raises(InputError, match="without a scenario has no variants"):
+        Lab(nodes=1, variant="no-default")
+
+
 def test_frames_have_their_columns_without_rows() -> None:
     with Lab(seed=1) as lab:
         assert lab.pods().is_empty() and lab.pods().columns[:3] == ["namespace", "name", "phase"]

@@ -10,7 +10,7 @@ import pytest
 
 import sim
 
-PUBLIC = ["Cluster", "InputError", "Lab", "__version__", "load", "run_plan", "served", "study"]
+PUBLIC = ["Cluster", "InputError", "Lab", "__version__", "hunt", "load", "run_plan", "served", "study"]
 
 
 def test_public_names_are_these_and_no_others() -> None:

@@ -9,6 +9,7 @@ import pytest
 from sim.api.types import Obj
 from sim.app.cluster import Cluster
 from sim.app.plain_plan import plain_nodes
+from sim.options.node.proxy import ProxyOptions, proxy_of
 from sim.scenario.plan.plan import ClusterPlan
 from tests.cluster.fixed import workload
 
@@ -95,6 +96,23 @@ async def test_an_unknown_server_answers_only_at_ports_that_it_declares(
         cluster.hand_in([job(script)])
         await cluster.run_until("150s")
         assert printed(cluster) == lines
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("paused", "line"), [(False, b"fetched\n"), (True, b"refused\n")])
+async def test_programs_reach_what_the_proxy_of_their_node_has_written(paused: bool, line: bytes) -> None:
+    script = f"{SCRIPT} || echo refused"
+    async with Cluster(
+        replace(ClusterPlan(), nodes=plain_nodes(2), kube_proxy=ProxyOptions()), seed=1
+    ) as cluster:
+        await cluster.run_until("60s")
+        for name in ("node-0", "node-1") if paused else ():
+            cluster.supervisor[proxy_of(name)].pause()
+        cluster.hand_in(web())
+        await cluster.run_until("100s")
+        cluster.hand_in([job(script)])
+        await cluster.run_until("150s")
+        assert line in printed(cluster)
 
 
 @pytest.mark.slow

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from actors.node.agent_log import AgentLog, Ref
+from actors.node.agent_log import klog_of
 from sim.errors import InputError
+from sim.klog import Ref
 from sim.options.node.agent import parse_node_agent
 from sim.units import SECOND, parse_time
 
@@ -49,7 +50,7 @@ class World:
         self.clock, self.written = Clock(), dict[str, str]()
         options = parse_node_agent({name.replace("_", "-"): value for name, value in flags.items()})
         context: Any = self.clock
-        self.log = AgentLog(context, options, self._take, "kubelet", "n", 4321)
+        self.log = klog_of(context, options, self._take, "kubelet", "n", 4321)
 
     def _take(self, name: str, text: str | None) -> None:
         self.written[name] = "" if text is None else self.written.get(name, "") + text

@@ -75,7 +75,7 @@ class Api:
         bits = random.Random(1).getrandbits
         rules = Machinery(self.scheme, self.store).rules()
         self.registry = Registry(self.scheme, rules, bits, lambda: 1_700_000_000_000_000)
-        bootstrap(self.registry, self.store, "172.16.250.1", {})
+        bootstrap(self.registry, self.store, ("172.16.250.1", 6443), {})
         self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
         self.ask("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from sim.app.checked import checked_plan
 from sim.app.cli.main import main
 from sim.errors import InputError, each_error
+from sim.scenario.schema.decode import BY_TURNS
 
 HEAD = "apiVersion: orrery.dev/v1\nkind: Scenario\nmetadata: {name: wrong}\n"
 WEB = (
@@ -178,6 +180,19 @@ def test_file_is_refused_with_all_of_its_mistakes(tmp_path: Path, case: str) -> 
     assert len(found) == len(expected), found
     for error_text, beginning in zip(sorted(found), sorted(expected), strict=True):
         assert error_text.startswith(beginning), found
+
+
+def test_words_for_one_node_after_another_lead_to_the_step_that_does_it(tmp_path: Path) -> None:
+    steps = "    - {at: 2m, name: turn, drain: {nodes: {next: 1}}}\n    - {after: turn, drain: {nodes: {same: turn}}}\n"
+    with pytest.raises(InputError) as caught:
+        checked_plan(written(tmp_path, f"spec:\n{NODES}  timeline:\n{steps}"))
+    errors = each_error(caught.value)
+    assert [error.message for error in errors] == ["unknown field 'next'", "unknown field 'same'"]
+    assert {error.remedy for error in errors} == {BY_TURNS}
+    (step,) = re.findall(r"forEach: .*}", BY_TURNS)
+    for action in (step, step.replace("reboot", "{upgrade: {version: v1.24.17}}")):
+        file = written(tmp_path, f"spec:\n{NODES}  timeline:\n    - {{at: 2m, {action}}}\n")
+        assert len(checked_plan(file).steps) == 1
 
 
 def test_sound_file_has_a_plan(tmp_path: Path) -> None:

@@ -32,11 +32,11 @@ spec: {duration: 1s, cluster: {nodes: [{count: 1}]}}
 @pytest.mark.parametrize(
     ("command", "most", "absent"),
     [
-        (["list"], 40, ("trio", "msgspec", "rich", "numpy", "cryptography", "actors")),
-        (["validate", "tiny.yaml"], 510, ("rich", "numpy", "cryptography", "quart", "actors.controllers")),
+        (["list"], 43, ("trio", "msgspec", "rich", "numpy", "cryptography", "actors")),
+        (["validate", "tiny.yaml"], 544, ("rich", "numpy", "cryptography", "quart", "actors.controllers")),
         (
             ["run", "tiny.yaml", "-q", "--no-report"],
-            1005,
+            1040,
             ("cryptography", "quart", "hypercorn", "h11", "polars"),
         ),
     ],
@@ -55,3 +55,19 @@ def test_commands_import_no_more_than_they_need(
     modules = json.loads(done.stdout.splitlines()[-1])
     assert len([name for name in modules if name.split(".")[0] in OWN]) <= most
     assert [name for name in modules if name in absent] == []
+
+
+@pytest.mark.slow
+def test_an_api_server_alone_imports_no_other_component() -> None:
+    program = f"import sys, json; sys.path.insert(0, {str(ROOT)!r})\nimport sim.app.daemons.api_server\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}print(json.dumps(sorted(sys.modules)))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    modules = json.loads(done.stdout.splitlines()[-1])
+    parts = ("actors.controllers.manager", "actors.scheduler.actor", "actors.node.agent", "actors.csi.driver")
+    absent = (*parts, "sim.app.serving.serve", "prometheus_client", "quart", "httpx")
+    assert [name for name in modules if name in absent] == []
+    assert len([name for name in modules if name.split(".")[0] in OWN]) <= 886

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from sim.app.cli.main import main
+from sim.app.notes import notes_of
 from sim.scenario.check.endless import endless_jobs
 from sim.scenario.compile import load
 
@@ -63,3 +64,36 @@ def test_jobs_of_an_established_cluster_that_never_end_are_noted(tmp_path: Path)
     )
     plan = load(file)
     assert plan.cluster.established and len(endless_jobs(plan)) == 1
+
+
+LISTS = {"at": "0s", "name": "flood", "load": {"rate": "9/s", "list": "pods"}}
+OF_A_USER = {"at": "0s", "name": "flood", "load": {"rate": "9/s", "list": "pods", "user": "agent"}}
+MAPS = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}}
+COSTLESS = "the lists of 'flood' slow nothing: requests cost an API server nothing without"
+
+
+@pytest.mark.parametrize(
+    ("timeline", "api_server", "notes"),
+    [
+        ([LISTS], {}, ["exempt from fairness"]),
+        ([OF_A_USER], {}, ["as 500m"]),
+        ([LISTS], {"capacity": "500m"}, []),
+        ([OF_A_USER], {"capacity": "500m"}, []),
+        ([{"at": "0s", "load": {"rate": "9/s", "create": MAPS}}], {}, []),
+        ([LISTS, {"at": "0s", "overload": {"apiServer": "apiserver", "by": "2s"}}], {}, ["exempt from"]),
+        ([OF_A_USER, {"at": "0s", "overload": {"apiServer": "apiserver", "by": "2s"}}], {}, []),
+        ([LISTS, {"at": "0s", "overload": {"apiServer": "apiserver", "inflight": 9}}], {}, []),
+    ],
+)
+def test_flood_that_slows_nothing_is_noted(
+    tmp_path: Path, timeline: list[Any], api_server: dict[str, Any], notes: list[str]
+) -> None:
+    file = scenario(tmp_path)
+    document = yaml.safe_load(file.read_text())
+    document["spec"] |= {"timeline": timeline}
+    document["spec"]["cluster"] |= {"apiServer": api_server}
+    file.write_text(yaml.safe_dump(document))
+    shown = notes_of(load(file))
+    assert [COSTLESS in note and text in note for note, text in zip(shown, notes, strict=True)] == [
+        True for _ in notes
+    ]

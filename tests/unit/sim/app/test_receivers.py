@@ -9,9 +9,10 @@ import yaml
 
 from sim.app.receivers import read_receiver
 from sim.errors import InputError
+from sim.scenario.read.option_file import OptionFile
 
 
-def config(tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> Path:
+def config(tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> OptionFile:
     value = {
         "clusters": [
             {"name": "other", "cluster": {"server": "http://no"}},
@@ -23,7 +24,7 @@ def config(tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> Pat
     }
     file = tmp_path / "webhook.yaml"
     file.write_text(yaml.safe_dump(value))
-    return file
+    return OptionFile("webhook-file", str(file))
 
 
 def test_current_context_names_server_and_credentials(tmp_path: Path) -> None:
@@ -31,6 +32,9 @@ def test_current_context_names_server_and_credentials(tmp_path: Path) -> None:
     assert found == ("http://host/hook", {"Authorization": "Bearer t"}, None)
     basic = read_receiver(config(tmp_path, {"server": "http://h"}, {"username": "u", "password": "p"}))
     assert basic.headers == {"Authorization": f"Basic {base64.b64encode(b'u:p').decode()}"}
+    (tmp_path / "token").write_text("of a file\n")
+    named = read_receiver(config(tmp_path, {"server": "http://h"}, {"tokenFile": "token"}))
+    assert named.headers == {"Authorization": "Bearer of a file"}
     secure = read_receiver(config(tmp_path, {"server": "https://h", "insecure-skip-tls-verify": True}, {}))
     assert secure.context is not None
     assert not secure.context.check_hostname
@@ -41,18 +45,21 @@ def test_wrong_configuration_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "webhook.yaml"
     file.write_text(text)
     with pytest.raises(InputError, match="is no client configuration"):
-        read_receiver(file)
+        read_receiver(OptionFile("webhook-file", str(file)))
 
 
 @pytest.mark.parametrize(
     ("cluster", "says"),
     [
-        ({"server": "ftp://x"}, "names no server that is reached by http or https"),
+        ({"server": "ftp://x"}, "server: must be an address with https://"),
         (
             {"server": "https://x", "insecure-skip-tls-verify": "no"},
-            "insecure-skip-tls-verify is true or false",
+            "insecure-skip-tls-verify: must be true or false",
         ),
-        ({"server": "https://x", "certificate-authority": "none.pem"}, "its certificates cannot be used"),
+        (
+            {"server": "https://x", "certificate-authority": "no.pem"},
+            r"^option webhook-file: .*no.pem: no such",
+        ),
         ({"server": "https://x", "certificate-authority-data": "eA=="}, "its certificates cannot be used"),
     ],
 )

@@ -25,7 +25,7 @@ class Run:
     def put(self, at_s: float, key: str, obj: dict[str, Any] | None) -> None:
         self.rev += 1
         prev = self.items.get(key)
-        meta = {"name": key.rsplit("/", 1)[1], "namespace": key.split("/")[3]}
+        meta = {"name": key.rsplit("/", 1)[1], "namespace": key.split("/")[3], "uid": key}
         full = (
             prev.obj
             if obj is None and prev

@@ -1,6 +1,6 @@
 """Small random streams."""
 
-from sim.kernel.dice import Dice
+from sim.kernel.draws.dice import Dice
 
 
 def test_dice_spread_evenly_and_jitter_is_one_draw() -> None:

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from sim.kernel.streams import Drawn
+from sim.kernel.draws.streams import Drawn
 
 NAMES = [f"web-{n}" for n in range(10)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.kernel.streams import Sparing, stream
+from sim.kernel.draws.streams import Sparing, stream
 
 
 def test_a_sparing_stream_draws_the_same_and_holds_few_draws() -> None:

@@ -9,7 +9,7 @@ from sim.options.scheduler import parse_scheduler
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"config": "f"}, "option config has no effect here: a scenario configures the scheduler"),
+        ({"config": "f"}, "option config is"),
         ({"pod-max-backof": "5s"}, "did you mean 'pod-max-backoff'?"),
         ({"pod-initial-backoff": "20s"}, "pod-max-backoff must not be less than pod-initial-backoff"),
         ({"scheduler-name": ""}, "must not be empty"),

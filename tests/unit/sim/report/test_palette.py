@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from actors.users.requests import Outcome
 from sim.report import palette
 from sim.report.workloads import WHY_PENDING
 
@@ -11,7 +12,8 @@ WIDGET = Path(palette.__file__).parents[1] / "app" / "lab" / "widget.js"
 
 def test_two_states_of_one_object_never_share_a_colour() -> None:
     pods = ("running", *WHY_PENDING, "pending", "terminating", "failed", "succeeded")
-    for states in (pods, ("ready", "not ready", "unknown"), ("available", "on dead machines")):
+    requests = tuple(outcome.value for outcome in Outcome)
+    for states in (pods, ("ready", "not ready", "unknown"), ("available", "on dead machines"), requests):
         assert len({palette.STATES[state] for state in states}) == len(states)
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from sim.api.store import path_of
 from sim.kernel import Record
 from sim.report.perfetto import events
-from sim.report.story import Book, about, choices, chosen, clock, names, notable, shown, tell, who
+from sim.report.story import Book, about, choices, chosen, clock, names, notable, tell, who
 
 POD = "//pods/default/web-1"
 NODE = "//nodes//node-1"
@@ -255,7 +256,7 @@ def test_times_and_names_read_as_people_write_them() -> None:
         "10m00.000s",
         "1h02m03.004s",
     ]
-    assert shown("/apps/deployments/default/web") == "deployments/default/web"
+    assert path_of("/apps/deployments/default/web") == "deployments/default/web"
     assert names(["a", "b"]) == "a, b"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from sim.api.store import Change, Item
 from sim.check import Verdict
 from sim.ident import NAMES
-from sim.report import Timeline, render, sparkline
+from sim.report import Timeline, answered_line, render, sparkline
 from sim.report.story import Line
 from sim.series import Series
 
@@ -91,6 +91,32 @@ def test_plain_values_keep_the_workloads_and_older_ones_have_none() -> None:
     assert older.workloads == {} and older.pods == story().pods
 
 
+def clients() -> Timeline:
+    """Requests to two Services in ten seconds, none in the last two; those to api fail at first."""
+    timeline = Timeline(NAMES_)
+    for second in range(8):
+        for _ in range(9):
+            timeline.request("shop/web", "answered", second * 1_000_000 + 999_999)
+        timeline.request("shop/api", "refused" if second < 2 else "answered", second * 1_000_000)
+    return timeline
+
+
+def test_requests_of_clients_are_counted_by_service_outcome_and_second() -> None:
+    assert clients().clients == {
+        "shop/web": {"answered": dict.fromkeys(range(8), 9)},
+        "shop/api": {"refused": {0: 1, 1: 1}, "answered": dict.fromkeys(range(2, 8), 1)},
+    }
+
+
+def test_plain_values_keep_the_requests_of_clients_and_have_none_without_clients() -> None:
+    plain = json.loads(json.dumps(clients().to_plain()))
+    again = Timeline.of_plain(plain)
+    assert again.clients == clients().clients
+    assert again.clients["shop/web"]["answered"][99] == 0
+    assert "clients" not in story().to_plain()
+    assert Timeline.of_plain(story().to_plain()).clients == {}
+
+
 def test_the_page_needs_nothing_from_elsewhere_and_escapes_names() -> None:
     verdict = Verdict("<b>", False, "1", "2", after="dark <1>")
     page = render("t", "d", {"seed": "1"}, [verdict], story(), 120_000_000, {})
@@ -116,3 +142,19 @@ def test_failed_verdict_is_unfolded_in_the_report_with_its_facts() -> None:
 def test_a_sparkline_shows_shares_over_time() -> None:
     ready, lost = Series([(0, 4), (50, 2), (75, 0)]), Series([(50, 2), (75, 4)])
     assert sparkline({"ready": ready, "unknown": lost}, "ready", 100, 4) == "█▄  "
+
+
+def test_line_of_answered_requests_is_full_only_where_all_were_answered() -> None:
+    second_us = 1_000_000
+    assert answered_line(clients(), 10 * second_us, 10) == "▇▇██████··"
+    assert answered_line(clients(), 10 * second_us, 5) == "▇███·"
+    # A column narrower than a second has the requests of its second, and a wide one those of all.
+    assert answered_line(clients(), 2 * second_us, 4) == "▇▇▇▇"
+    assert answered_line(clients(), 10 * second_us, 1) == "▇"
+    lost = Timeline(NAMES_)
+    for second, outcome in enumerate(("refused", "timed out", "answered")):
+        lost.request("shop/web", outcome, second * second_us)
+    for _ in range(99):
+        lost.request("shop/web", "refused", 3 * second_us)
+    lost.request("shop/web", "answered", 3 * second_us)
+    assert answered_line(lost, 4 * second_us, 4) == "  █▁"

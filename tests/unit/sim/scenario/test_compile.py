@@ -305,7 +305,7 @@ def test_missing_file_and_folder_are_reported(folder: Path) -> None:
         ("cluster.objects=[]", r"unknown field 'objects' \(it belongs in spec\)"),
         (
             "timeline.dark.how=hang",
-            r"'how' \(it belongs in spec\.timeline\.fail or spec\.timeline\.storage or spec\.timeline\.cloud"
+            r"'how' \(it belongs in spec\.timeline\.fail or spec\.timeline\.devices or spec\.timeline\.storage or spec\.timeline\.cloud"
             r" or spec\.timeline\.webhook or spec\.timeline\.driver or spec\.timeline\.volume\)",
         ),
         (
@@ -542,7 +542,7 @@ def test_files_that_daemons_read_are_searched_in_the_folder_of_the_scenario(fold
     [
         ("../outside.yaml", "lies outside the scenario's folder"),
         ("none.yaml", "none.yaml"),
-        ("two.yaml", "two.yaml: holds 2 documents, wanted one"),
+        ("two.yaml", "two.yaml: option admission-control-config-file: holds 2 documents"),
     ],
 )
 def test_file_of_an_option_that_cannot_be_read_is_refused(folder: Path, name: str, says: str) -> None:

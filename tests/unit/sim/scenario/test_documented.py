@@ -10,6 +10,7 @@ import pytest
 
 from sim.app.options import check_options
 from sim.app.possible import expectations_of
+from sim.check.invariants import INVARIANTS
 from sim.options.apiserver.server import ApiServerFlags
 from sim.options.base import options_of
 from sim.options.controllers.manager import ControllerManagerOptions
@@ -25,6 +26,7 @@ BLOCKS = re.findall(r"```yaml ?(\w*)\n(.*?)```", TEXT, re.DOTALL)
 HEAD = next(body for kind, body in BLOCKS if not kind)
 TIMELINES = [body for kind, body in BLOCKS if kind == "timeline"]
 EXPECT = "".join(body for kind, body in BLOCKS if kind == "expect")
+HUNT = "".join(body for kind, body in BLOCKS if kind == "hunt")
 
 
 def structs(kind: Any) -> Iterator[type[msgspec.Struct]]:
@@ -75,10 +77,13 @@ def test_page_names_exactly_the_feature_gates() -> None:
 def test_examples_of_the_page_compile(tmp_path: Path) -> None:
     steps = "".join(TIMELINES).replace("\n", "\n    ")
     expect = EXPECT.replace("\n", "\n    ")
+    hunt = HUNT.replace("\n", "\n    ")
     (tmp_path / "deaths.csv").write_text("node,unknown_after_s\nn000,34.06\n")
     file = tmp_path / "s.yaml"
-    file.write_text(f"{HEAD}  timeline:\n    {steps}\n  expect:\n    {expect}\n")
+    file.write_text(f"{HEAD}  timeline:\n    {steps}\n  expect:\n    {expect}\n  hunt:\n    {hunt}\n")
     plan = load(file)
     check_options(plan.cluster)
-    assert len(expectations_of(plan)) == len(plan.expectations) == 15
+    assert len(expectations_of(plan)) == len(plan.expectations) == 17 + len(INVARIANTS)
     assert len(plan.steps) > 40
+    assert plan.hunt is not None
+    assert len(plan.hunt.palette) > 20

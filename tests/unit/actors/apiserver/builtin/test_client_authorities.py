@@ -9,7 +9,7 @@ from functools import cache
 from actors.apiserver.builtin.client_authorities import CLIENT_CA, LISTS, PROXY_CA, combined, config_map
 from sim.ident import NAMES
 from sim.units import SECOND
-from sim.wire.authority import VALID, Authority
+from sim.wire.authority import AUTHORITY_VALID, Authority
 
 N = NAMES["kubernetes"]
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
@@ -29,14 +29,14 @@ def test_authorities_of_both_are_kept_in_order_and_once():
 
 
 def test_expired_authority_of_another_server_is_dropped_after_five_minutes():
-    ends_us = NOW_US + int(VALID.total_seconds()) * SECOND
+    ends_us = NOW_US + int(AUTHORITY_VALID.total_seconds()) * SECOND
     data = {CLIENT_CA: _certificate(0)}
     assert combined(data, {}, ends_us + 299 * SECOND) == data
     assert combined(data, {}, ends_us + 301 * SECOND) == {}
 
 
 def test_own_authority_is_published_though_it_has_expired():
-    ends_us = NOW_US + int(VALID.total_seconds()) * SECOND
+    ends_us = NOW_US + int(AUTHORITY_VALID.total_seconds()) * SECOND
     data = {CLIENT_CA: _certificate(0)}
     assert combined(data, data, 2 * ends_us) == data
 

@@ -166,3 +166,22 @@ def test_use_by_the_node_forbids_to_detach_and_a_missing_node_does_not() -> None
     assert use_problem(reply("v"), "v") == "volume is still in use by node, according to Node status"
     assert use_problem(Reply(404, body={"reason": "NotFound"}), "v") == ""
     assert use_problem(Reply(503, body={"reason": "x", "message": "away"}), "v") == "away"
+
+
+def test_detach_that_may_not_begin_lets_the_node_report_the_volume_again() -> None:
+    world = unwanted()
+    actions = drive(world, seen(node()), answer=lambda action: not isinstance(action, Detach))
+    again = WriteStatus("n1", [{"name": "v", "devicePath": ""}])
+    assert actions == [WriteStatus("n1", None), Detach(PAIR, "v", verifies=True), again]
+
+
+def test_wanted_volume_waits_for_a_running_operation_and_for_a_pause() -> None:
+    world = World()
+    world.want(PAIR, DISK, pod("a"))
+    assert drive(world, seen(node(), pending=True)) == []
+    assert drive(world, seen(node(), wait_us=500), 7) == [PassAt(507)]
+    assert not world.wanted[PAIR].under_way
+
+
+def test_status_of_a_gone_node_is_not_written() -> None:
+    assert drive(unwanted(), seen(None)) == [Detach(PAIR, "v", verifies=True)]

@@ -41,10 +41,13 @@ def drive(
     selector: str = "app=web",
     history: History | None = None,
     refuse: Callable[[Action], bool] = lambda _: False,
+    source: Reply = AWAY,
 ) -> tuple[list[Action], Outcome]:
     """All actions of a sync of a target of this size, and its end."""
     scale = {"spec": {"replicas": replicas}, "status": {"replicas": replicas, "selector": selector}}
-    seen = Seen(SCHEME.resources, lambda *_: [], PERIODS, history, 0, NOW)
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    pods = [{"metadata": {"name": str(number)}, "status": ready} for number in range(replicas)]
+    seen = Seen(SCHEME.resources, lambda *_: pods, PERIODS, history, 0, NOW)
     actions: list[Action] = []
     steps = reconcile(obj, seen)
     try:
@@ -52,7 +55,7 @@ def drive(
         while True:
             actions.append(action)
             reply = AWAY if refuse(action) else Reply(200, body=scale)
-            action = steps.send(Answer(reply, Answered("group", AWAY), 0, NOW))
+            action = steps.send(Answer(reply, Answered("group", source), 0, NOW))
     except StopIteration as end:
         return actions, end.value
 
@@ -122,3 +125,47 @@ def test_refused_status_is_the_error_of_the_sync_and_history_stays() -> None:
     last = actions[-1]
     assert isinstance(last, Event) and last.reason == "FailedUpdateStatus"
     assert outcome == Outcome("failed to update status: away", known)
+
+
+def test_target_of_a_wrong_api_version_is_not_looked_for() -> None:
+    for text in ("a/b/c", "/v1", "apps/"):
+        target = {"apiVersion": text, "kind": "Deployment", "name": "web"}
+        assert drive(hpa(scaleTargetRef=target))[1].error == f"unexpected GroupVersion string: {text}"
+
+
+def test_invalid_selector_of_a_custom_scale_is_an_error_of_the_metrics() -> None:
+    (_, first, written, _), outcome = drive(hpa(), selector="in in in")
+    assert isinstance(first, Event) and first.reason == "InvalidSelector"
+    assert conditions(written)[ACTIVE] == ("False", "InvalidSelector")
+    assert outcome.error is not None and "internal selector object" in outcome.error
+
+
+def test_unwritten_status_of_failed_metrics_is_the_error_of_the_sync() -> None:
+    actions, outcome = drive(hpa(), selector="", refuse=lambda action: isinstance(action, Update))
+    reasons = [action.reason for action in actions if isinstance(action, Event)]
+    assert reasons == ["SelectorRequired", "FailedUpdateStatus", "FailedComputeMetricsReplicas"]
+    assert outcome.error == "failed to update status: away"
+
+
+EXTERNAL = {
+    "type": "External",
+    "external": {"metric": {"name": "load"}, "target": {"type": "Value", "value": "10"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "size", "why"),
+    [
+        ("20", 4, "external metric load(nil) above target"),
+        ("10", 3, ""),
+        ("1", 2, "All metrics below target"),
+    ],
+)
+def test_metric_changes_the_size_and_says_why(value: str, size: int, why: str) -> None:
+    values = Reply(200, body={"items": [{"value": value}]})
+    actions, outcome = drive(hpa(metrics=[EXTERNAL], maxReplicas=4), history=History(), source=values)
+    written = actions[-1]
+    assert isinstance(written, Update) and written.obj["status"]["desiredReplicas"] == size
+    assert conditions(written)[ACTIVE] == ("True", "ValidMetricFound") and outcome.error is None
+    told = [action.message for action in actions if isinstance(action, Event)]
+    assert told == ([f"New size: {size}; reason: {why}"] if why else [])

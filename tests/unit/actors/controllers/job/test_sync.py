@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from actors.controllers.job.decide import Tracking, is_finished
+from actors.controllers.job.decide import INDEX_VARIABLE, Tracking, is_finished
 from actors.controllers.job.sync import (
     Action,
     Answer,
@@ -165,3 +165,103 @@ def test_untracked_job_loses_finalizers_and_counts_the_pods_that_are_there() -> 
     assert isinstance(create, CreatePods) and "finalizers" not in create.pods[0]["metadata"]
     assert freed == FreePods("default/j", [ended])
     assert isinstance(update, Update) and update.obj["status"]["succeeded"] == 1
+
+
+# --- indexes, policies, bounds --------------------------------------------------------------------
+
+
+def indexed(**spec: Any) -> Obj:
+    template = {"spec": {"containers": [{"name": "c"}], "initContainers": [{"name": "i"}]}}
+    return named(completionMode="Indexed", **{"template": template, **spec})
+
+
+def test_indexed_job_makes_a_pod_for_each_missing_index() -> None:
+    (create, *_), _ = drive(indexed(completions=3, parallelism=3), [pod("a", index=1)])
+    assert isinstance(create, CreatePods)
+    assert [made["metadata"]["annotations"][INDEX] for made in create.pods] == ["0", "2"]
+    assert [made["metadata"]["generateName"] for made in create.pods] == ["j-0-", "j-2-"]
+    assert [made["spec"]["hostname"] for made in create.pods] == ["j-0", "j-2"]
+    made = create.pods[0]["spec"]
+    for container in (*made["containers"], *made["initContainers"]):
+        assert [variable["name"] for variable in container["env"]] == [INDEX_VARIABLE]
+
+
+def test_container_that_sets_its_index_keeps_its_own_value() -> None:
+    own = {"name": "c", "env": [{"name": INDEX_VARIABLE, "value": "7"}]}
+    template = {"spec": {"containers": [own]}}
+    (create, *_), _ = drive(indexed(completions=1, parallelism=1, template=template), [])
+    assert isinstance(create, CreatePods) and create.pods[0]["spec"]["containers"] == [own]
+
+
+def test_succeeded_index_is_written_as_completed() -> None:
+    ended = pod("a", "Succeeded", index=2)
+    actions, _ = drive(indexed(completions=3, parallelism=1), [ended, pod("b", index=0)])
+    written = [action.obj["status"] for action in actions if isinstance(action, Update)]
+    assert written[0]["completedIndexes"] == "2" and written[0]["succeeded"] == 1
+    untracked, _ = drive(indexed(completions=3, parallelism=1), [ended], seen(by_finalizer=False))
+    (update,) = [action for action in untracked if isinstance(action, Update)]
+    assert update.obj["status"]["completedIndexes"] == "2"
+
+
+def test_target_of_failure_is_announced_before_the_job_fails() -> None:
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
+    code = {"name": "c", "state": {"terminated": {"exitCode": 42}}}
+    failing = pod("a", "Failed", containerStatuses=[code])
+    failing["metadata"]["namespace"] = "default"
+    tracking = Tracking(FINALIZER, INDEX, {}, {"rules": [rule]})
+    actions, _ = drive(named(completions=1), [failing], seen()._replace(tracking=tracking))
+    first, last = [action.obj for action in actions if isinstance(action, Update)]
+    assert [each["type"] for each in first["status"]["conditions"]] == ["FailureTarget"]
+    assert [each["type"] for each in last["status"]["conditions"]] == ["FailureTarget", "Failed"]
+    known = {**named(completions=1), "status": first["status"]}
+    again, _ = drive(known, [failing], seen()._replace(tracking=tracking))
+    assert is_finished([action.obj for action in again if isinstance(action, Update)][-1])
+
+
+def test_untracked_job_that_fails_counts_its_active_pods() -> None:
+    failing = [pod("a", "Failed"), pod("b", "Failed"), pod("c", "Failed"), pod("d")]
+    actions, _ = drive(named(backoffLimit=2), failing, seen(by_finalizer=False))
+    written = [action.obj for action in actions if isinstance(action, Update)][-1]
+    assert is_finished(written) and written["status"]["failed"] == 4
+    refused, outcome = drive(named(), failing[:1], seen(by_finalizer=False), only(FreePods))
+    assert outcome.error is not None and outcome.error.endswith("finalizers from job pods default/j: away")
+    assert not [action for action in refused if isinstance(action, Update)]
+
+
+def test_refused_list_of_finished_pods_frees_none() -> None:
+    actions, outcome = drive(named(completions=1), [pod("a", "Succeeded")], refuse=only(Update))
+    assert outcome.error == "tracking status: away"
+    assert not [action for action in actions if isinstance(action, FreePods)]
+
+
+def test_more_successes_than_completions_are_warned_about() -> None:
+    ended = [pod("a", "Succeeded"), pod("b", "Succeeded")]
+    actions, _ = drive(named(completions=1), ended)
+    assert [action.reason for action in actions if isinstance(action, Event)] == [
+        "TooManySucceededPods",
+        "Completed",
+    ]
+
+
+def test_resumed_job_starts_its_time_again() -> None:
+    held = {"type": "Suspended", "status": "True", "reason": "JobSuspended", "message": "Job suspended"}
+    obj = named({"conditions": [held], "startTime": format_time(NOW - 90 * SECOND)}, parallelism=1)
+    actions, _ = drive(obj, [pod("a")])
+    (event,) = [action for action in actions if isinstance(action, Event)]
+    written = [action.obj["status"] for action in actions if isinstance(action, Update)][-1]
+    assert event.reason == "Resumed" and written["startTime"] == format_time(NOW)
+
+
+def test_job_with_containers_that_restart_too_often_fails() -> None:
+    template = {"spec": {"restartPolicy": "OnFailure"}}
+    for limit, restarts, fails in ((2, 1, False), (2, 2, True), (0, 0, False), (0, 1, True)):
+        restarted = pod("a", containerStatuses=[{"name": "c", "restartCount": restarts}])
+        actions, _ = drive(named(template=template, backoffLimit=limit, parallelism=1), [restarted])
+        assert (DeletePods in [type(action) for action in actions]) is fails
+
+
+def test_pods_ready_are_left_out_of_the_status_without_their_gate() -> None:
+    for reports in (True, False):
+        actions, _ = drive(named(completions=3), [], seen()._replace(reports_ready=reports))
+        (update,) = [action for action in actions if isinstance(action, Update)]
+        assert ("ready" in update.obj["status"]) is reports

@@ -7,14 +7,23 @@ from typing import Any
 import pytest
 
 from actors.controllers.nodelifecycle.decide import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
     ConditionTaints,
     Health,
+    Healthy,
+    Phase,
+    Settled,
+    Turns,
+    has_taint,
+    keeps_standing,
     label_fixes,
     last_verdict,
     next_health_try,
     not_ready_pod,
     observe,
     only_reported,
+    report,
     same,
     silent_status,
     taints_patch,
@@ -22,14 +31,21 @@ from actors.controllers.nodelifecycle.decide import (
     without_taints,
 )
 from sim.api.objects import condition_of
+from sim.api.store import Item
 from sim.ident import NAMES
-from sim.units import MS, SECOND
+from sim.units import MS, SECOND, format_micro_time
 
 N = NAMES["orch"]
+GRACE = 40 * SECOND
 
 
 def ready(status: str = "True", heartbeat: str = "t0") -> dict[str, Any]:
     return {"type": "Ready", "status": status, "lastHeartbeatTime": heartbeat, "lastTransitionTime": "t0"}
+
+
+def node_of(revision: str, heartbeat: str = "t0") -> dict[str, Any]:
+    metadata = {"name": "n", "resourceVersion": revision}
+    return {"metadata": metadata, "status": {"conditions": [ready(heartbeat=heartbeat)]}}
 
 
 def lease(second: int) -> int:
@@ -164,22 +180,61 @@ def test_beta_labels_follow_the_stable_ones() -> None:
 
 
 def test_compact_node_is_recognized_by_its_revision() -> None:
-    def node(revision: str, heartbeat: str) -> dict[str, Any]:
-        metadata = {"name": "n", "resourceVersion": revision}
-        return {"metadata": metadata, "status": {"conditions": [ready(heartbeat=heartbeat)]}}
-
     health = known(1, ready())
-    health.row, health.lease_only, health.node, health.heartbeat_node = (
-        0,
-        True,
-        node("1", "t0"),
-        node("2", "t1"),
-    )
-    health.timed = False
-    assert only_reported(health, node("1", "t0")) and only_reported(health, node("2", "t1"))
-    assert not only_reported(health, node("3", "t2"))  # more may have changed
+    health.row, health.standing = 0, Healthy(node_of("1", "t0"), node_of("2", "t1"))
+    assert only_reported(health, node_of("1", "t0")) and only_reported(health, node_of("2", "t1"))
+    assert not only_reported(health, node_of("3", "t2"))  # more may have changed
     health.timed = True
-    assert not only_reported(health, node("1", "t0"))
+    assert not only_reported(health, node_of("1", "t0"))
+
+
+def test_healthy_node_is_observed_by_its_lease_until_it_is_silent_or_changed() -> None:
+    obj = node_of("1")
+
+    def lease_of(second: int) -> Item:
+        return Item("k", {"spec": {"renewTime": format_micro_time(second * SECOND)}}, 1, 1)
+
+    health = known(0, ready(), 1 * SECOND)
+    health.standing = Healthy(obj)
+    assert keeps_standing(health, obj, lease_of(2), 40 * SECOND, GRACE)
+    assert (health.renewed, health.probe_us) == (2 * SECOND, 40 * SECOND)
+    assert keeps_standing(health, obj, None, 80 * SECOND, GRACE)
+    assert not keeps_standing(health, obj, lease_of(2), 80 * SECOND + 1, GRACE)
+    assert not keeps_standing(health, node_of("2"), lease_of(3), 81 * SECOND, GRACE)
+
+
+def test_heartbeat_of_a_healthy_node_makes_it_forget_its_lease() -> None:
+    reported = node_of("2", "t1")
+    health = known(0, ready(), 1 * SECOND)
+    health.standing = Healthy(node_of("1"), reported)
+    assert keeps_standing(health, reported, None, 40 * SECOND, GRACE)
+    assert (health.renewed, health.probe_us, health.standing.node) == (None, 40 * SECOND, reported)
+
+
+def test_silent_node_is_settled_while_node_and_lease_are_the_same() -> None:
+    obj, lease_item = node_of("1"), Item("k", {}, 1, 1)
+    health = known(0, ready())
+    health.standing = Settled(obj, lease_item)
+    assert keeps_standing(health, obj, lease_item, GRACE + 1, GRACE)
+    assert not keeps_standing(health, obj, lease_item, GRACE, GRACE)  # its probe time was reset
+    assert not keeps_standing(health, obj, None, GRACE + 1, GRACE)
+    assert not keeps_standing(health, node_of("1"), lease_item, GRACE + 1, GRACE)
+
+
+def test_node_of_no_standing_is_always_examined() -> None:
+    for phase in Phase:
+        health = known(0, ready())
+        health.standing = phase
+        assert not keeps_standing(health, node_of("1"), None, 1, GRACE)
+
+
+def test_report_of_a_healthy_node_replaces_its_object_and_condition() -> None:
+    health, reported = known(0, ready()), node_of("2", "t1")
+    report(health, reported)
+    assert health.ready == ready()  # it is not healthy
+    health.standing = Healthy(node_of("1"))
+    report(health, reported)
+    assert health.ready == ready(heartbeat="t1") and health.standing.node is reported
 
 
 def test_revisions_of_a_node_are_compared_and_not_objects() -> None:
@@ -200,3 +255,15 @@ def test_last_verdict_is_the_latest_of_a_zone() -> None:
     for node, zone, verdict in zip(nodes, ("east", "east", "west"), (3, 7, 9), strict=True):
         node.zone, node.verdict = zone, verdict
     assert [last_verdict(nodes, "east"), last_verdict(nodes), last_verdict(nodes, "north")] == [7, 9, 0]
+
+
+def test_turns_go_round_from_the_first_node() -> None:
+    turns = Turns(first=2, count=4, start_us=100, cost_us=10, done=4)
+    assert [turns.of(index) for index in range(4)] == [2, 3, 0, 1]
+    assert turns.at_us(0) == 110 and turns.at_us(3) == 140
+
+
+def test_taint_is_found_by_key_and_effect() -> None:
+    tainted = {"spec": {"taints": [{"key": "k", "effect": NO_EXECUTE, "value": "any"}]}}
+    assert has_taint(tainted, "k", NO_EXECUTE)
+    assert not has_taint(tainted, "k", NO_SCHEDULE) and not has_taint({}, "k", NO_EXECUTE)

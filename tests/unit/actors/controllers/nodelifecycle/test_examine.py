@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from actors.controllers.nodelifecycle.decide import NO_EXECUTE, Health
+from actors.controllers.nodelifecycle.decide import NO_EXECUTE, Counted, Health, Healthy, Phase, Settled
 from actors.controllers.nodelifecycle.examine import (
     Action,
     Answer,
@@ -17,8 +17,9 @@ from actors.controllers.nodelifecycle.examine import (
     Swap,
     Unqueue,
     WriteSilence,
-    examine,
-    mark_reachable,
+    mark_node_as_reachable,
+    monitor_node,
+    node_ref,
 )
 from actors.controllers.shared.steps import Event, Get, Sleep
 from sim.api.objects import condition_of
@@ -45,9 +46,9 @@ def drive(
 ) -> tuple[list[Action], Health]:
     """All actions for a node with its last heartbeat so long ago; a read gives it again."""
     health = Health("n", "leases/n")
-    health.known, health.ready, health.probe_us = True, condition_of(obj, "Ready"), -silent_s * SECOND
+    health.standing, health.ready, health.probe_us = Phase.DUE, condition_of(obj, "Ready"), -silent_s * SECOND
     seen = Seen(N, GRACE, STARTUP, {} if unmarked is None else unmarked, 0, NOW)
-    steps, actions, now_us = examine(health, obj, None, None, seen), list[Action](), 0
+    steps, actions, now_us = monitor_node(health, obj, None, seen), list[Action](), 0
     try:
         action = next(steps)
         while True:
@@ -68,7 +69,7 @@ def test_healthy_node_needs_only_its_lease_from_now_on() -> None:
     obj = node()
     actions, health = drive(obj)
     assert actions == [Count(health, obj, True), Attribute(health, "True"), Unqueue(obj)]
-    assert health.lease_only and health.node is obj
+    assert health.standing == Healthy(obj)
 
 
 def test_node_is_silent_after_its_grace_period_and_not_at_its_end() -> None:
@@ -82,7 +83,7 @@ def test_silent_node_marks_its_pods_now_and_is_tainted_by_the_next_pass() -> Non
     unmarked: dict[str, None] = {}
     actions, health = drive(node(), 41, unmarked)
     assert [type(a) for a in actions] == [WriteSilence, Count, Attribute, Unqueue, Event, MarkPods]
-    assert not health.lease_only and unmarked == {}
+    assert health.standing is Phase.DUE and unmarked == {}
     for taints, again in (((), True), ((N.taint_unreachable,), False)):
         (queued,) = [a for a in drive(node("Unknown", *taints), 41)[0] if isinstance(a, Queue)]
         assert queued.again is again
@@ -91,7 +92,7 @@ def test_silent_node_marks_its_pods_now_and_is_tainted_by_the_next_pass() -> Non
 def test_pods_that_could_not_be_marked_are_tried_again() -> None:
     unmarked: dict[str, None] = {}
     _, health = drive(node(), 41, unmarked, only(MarkPods))
-    assert unmarked == {"n": None} and health.node is None
+    assert unmarked == {"n": None} and health.ref == {}
     assert MarkPods("n") in drive(node("Unknown"), 41, unmarked)[0]
     assert unmarked == {}
 
@@ -109,8 +110,8 @@ def test_node_that_is_ready_again_loses_both_taints_one_after_the_other() -> Non
         Swap(obj, (), (N.taint_not_ready,)),
         Unqueue(obj),
     ]
-    assert not health.lease_only  # until the taints are gone
-    steps = mark_reachable(obj, N)
+    assert health.standing is Phase.DUE  # until the taints are gone
+    steps = mark_node_as_reachable(obj, N)
     assert next(steps) == actions[2]
     rest = []
     try:
@@ -131,9 +132,25 @@ def test_refused_status_is_tried_six_times_and_the_node_is_left_out() -> None:
     actions, health = drive(node(), 41, refuse=only(WriteSilence))
     assert sum(isinstance(action, WriteSilence) for action in actions) == 6
     assert [action.us for action in actions if isinstance(action, Sleep)] == [20 * MS] * 5
-    assert actions[-1] == Count(health, None) and not health.lease_only
+    assert actions[-1] == Count(health, None) and health.standing is Phase.DUE
 
 
 def test_node_that_cannot_be_read_again_is_left_out_at_once() -> None:
     actions, _ = drive(node(), 41, refuse=only(WriteSilence, Get))
     assert [type(action) for action in actions] == [WriteSilence, Get, Count]
+
+
+def test_silent_node_is_settled_once_all_that_follows_is_done() -> None:
+    obj, lease = node("Unknown", N.taint_unreachable), Item("k", {"spec": {}}, 1, 1)
+    for verdict, counted, settled in (
+        (7, Counted.NOT_READY, True),
+        (0, Counted.NOT_READY, False),
+        (7, Counted.OUT, False),
+    ):
+        health = Health("n", "leases/n")
+        health.standing, health.ready, health.probe_us = Phase.DUE, condition_of(obj, "Ready"), -90 * SECOND
+        health.verdict, health.counted = verdict, counted
+        for _ in monitor_node(health, obj, lease, Seen(N, GRACE, STARTUP, {}, 0, NOW)):
+            pass  # nothing of this asks for an answer
+        assert (health.standing == Settled(obj, lease)) is settled
+        assert health.ref == node_ref(obj)

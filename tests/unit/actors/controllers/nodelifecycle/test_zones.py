@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors.controllers.nodelifecycle.decide import Counted
 from actors.controllers.nodelifecycle.zones import (
     Limiter,
     TaintQueue,
@@ -158,3 +159,15 @@ def test_empty_queue_has_no_head_and_pays_no_token() -> None:
     assert queue.head(0) is None
     queue.add("n1")
     assert queue.head(0) == "n1"
+
+
+def test_zone_counts_nodes_by_readiness() -> None:
+    zone = Zone(TaintQueue(0.1))
+    for counted, more in (
+        (Counted.READY, 1),
+        (Counted.NOT_READY, 1),
+        (Counted.READY, 1),
+        (Counted.READY, -1),
+    ):
+        zone.count(counted, more)
+    assert (zone.ready, zone.not_ready, zone.size) == (1, 1, 2)

@@ -246,3 +246,123 @@ def test_recycling_waits_for_its_pod_and_unbinds_the_volume() -> None:
     assert kinds == [Get, Create, Sleep, Get, Delete, Event, Update, Update] and error is None
     unbound = actions[-1]
     assert isinstance(unbound, Update) and unbound.obj["status"]["phase"] == "Available"
+
+
+# --- claims that wait -----------------------------------------------------------------------------
+
+
+def waiting_for(*pods: Obj) -> tuple[str, str]:
+    """Reason and message of the event about a claim of a class that delays, with these pods."""
+    later: Obj = {
+        "metadata": {"name": "late"},
+        "provisioner": "x",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    view = seen(storage_class=later)._replace(pods_of=lambda _: pods)
+    event, *rest = drive(Binding(view).sync_claim(claim(storageClassName="late")))[0]
+    assert isinstance(event, Event) and rest == []
+    return event.reason, event.message
+
+
+def user(name: str, phase: str = "Pending", node: str = "") -> Obj:
+    return {"metadata": {"name": name}, "spec": {"nodeName": node}, "status": {"phase": phase}}
+
+
+def test_delayed_claim_names_the_pods_that_it_waits_for() -> None:
+    first = "WaitForFirstConsumer", "waiting for first consumer to be created before binding"
+    assert waiting_for() == waiting_for(user("a", "Succeeded"), user("b", node="n")) == first
+    assert waiting_for(user("a"))[1] == "waiting for pod a to be scheduled"
+    assert waiting_for(user("a"), user("b")) == (
+        "WaitForPodScheduled",
+        "waiting for pods a,b to be scheduled",
+    )
+
+
+def test_claim_without_a_class_gets_the_only_default_one() -> None:
+    marked = {"metadata": {"name": "fast", "annotations": {N.annotation_default_storage_class: "true"}}}
+    outside = {"metadata": {"name": "fast"}, "provisioner": "disk.example.com"}
+    bare = claim(storageClassName="")
+    for classes, names in (((marked,), ["fast"]), ((marked, marked), [])):
+        view = seen(storage_class=outside)._replace(classes=lambda given=classes: given)
+        actions, _ = drive(Binding(view).sync_claim(bare))
+        written = [a.obj["spec"]["storageClassName"] for a in actions if isinstance(a, Update)]
+        assert written == names
+    view = seen(storage_class=outside)._replace(classes=lambda: (marked,))
+    text = 'can\'t update PersistentVolumeClaim["default/c"]: away'
+    assert drive(Binding(view).sync_claim(bare), refusing(0))[1] == text
+
+
+def test_claim_that_names_its_volume_waits_for_a_fitting_one() -> None:
+    assert drive(Binding(seen()).sync_claim(claim("v"))) == ([], None)
+    small = volume(capacity={"storage": "1Mi"})
+    (event,), _ = drive(Binding(seen(small)).sync_claim(claim("v")))
+    assert isinstance(event, Event) and event.reason == "VolumeMismatch"
+    for fitting in (volume(), volume(claimRef=REFERENCE)):
+        written = writes(drive(Binding(seen(fitting)).sync_claim(claim("v")))[0])
+        assert written[-2:] == BINDING[2:]
+
+
+def test_bound_claim_is_checked_against_its_volume() -> None:
+    bound = claim("v", {N.annotation_bind_completed: "yes"})
+    other = volume(claimRef={**REFERENCE, "uid": "other"})
+    _, event = drive(Binding(seen(other)).sync_claim(bound))[0]
+    assert isinstance(event, Event) and event.reason == "ClaimMisbound"
+    lost = {**bound, "status": {"phase": "Lost"}}
+    assert drive(Binding(seen()).sync_claim(lost)) == ([], None)
+    without = claim("", {N.annotation_bind_completed: "yes"})
+    _, event = drive(Binding(seen()).sync_claim(without))[0]
+    assert isinstance(event, Event) and "lost reference" in event.message
+    assert writes(drive(Binding(seen(volume())).sync_claim(bound))[0])[0] == BINDING[0]
+
+
+# --- volumes --------------------------------------------------------------------------------------
+
+
+def test_volume_without_a_claim_is_available() -> None:
+    new = volume(phase="Pending")
+    (write,), _ = drive(Binding(seen(new)).sync_volume(new))
+    assert isinstance(write, Update) and write.obj["status"]["phase"] == "Available"
+
+
+def test_volume_of_another_mode_than_its_claim_warns_both() -> None:
+    block = volume(claimRef=REFERENCE, volumeMode="Block")
+    actions, _ = drive(Binding(seen(block, claim())).sync_volume(block))
+    assert [action.obj["metadata"]["name"] for action in actions if isinstance(action, Event)] == ["v", "c"]
+
+
+def test_volume_of_its_claim_is_bound_and_a_provisioned_one_of_another_released() -> None:
+    reserved = volume(claimRef=REFERENCE)
+    (write,), _ = drive(Binding(seen(reserved, claim("v"))).sync_volume(reserved))
+    assert isinstance(write, Update) and write.obj["status"]["phase"] == "Bound"
+    made = volume(
+        marks={N.annotation_provisioned_by: "x"}, claimRef=REFERENCE, persistentVolumeReclaimPolicy="Delete"
+    )
+    write, begin = drive(Binding(seen(made, claim("w"))).sync_volume(made))[0]
+    assert isinstance(write, Update) and write.obj["status"]["phase"] == "Released"
+    assert isinstance(begin, Begin)
+
+
+def test_volume_gets_its_migration_and_finalizer_before_anything_else() -> None:
+    old = volume(marks={N.annotation_provisioned_by: f"{N.volume_plugin_prefix}aws-ebs"}, claimRef=REFERENCE)
+    released = {**old, "status": {"phase": "Released"}}
+    actions, _ = drive(Binding(seen(released)).sync_volume(released))
+    (write,) = actions  # a migrated volume is reclaimed by its driver
+    assert isinstance(write, Update) and N.annotation_migrated_to in write.obj["metadata"]["annotations"]
+    assert drive(Binding(seen(old)).sync_volume(old), refusing(0))[1] == "away"
+    moved = claim("v", {N.annotation_storage_provisioner: f"{N.volume_plugin_prefix}aws-ebs"})
+    (write,) = drive(Binding(seen()).sync_claim(moved))[0]
+    assert isinstance(write, Update) and N.annotation_migrated_to in write.obj["metadata"]["annotations"]
+    here = volume(
+        phase="Released",
+        marks={N.annotation_provisioned_by: f"{N.volume_plugin_prefix}host-path"},
+        hostPath={"path": "/data"},
+        claimRef=REFERENCE,
+        persistentVolumeReclaimPolicy="Delete",
+    )
+    first = drive(Binding(seen(here, honors=True)).sync_volume(here))[0][0]
+    assert isinstance(first, Update) and first.obj["metadata"]["finalizers"] == [N.finalizer_volume_data]
+
+
+def test_volume_that_is_kept_is_only_released() -> None:
+    kept = volume(phase="Failed", claimRef=REFERENCE, persistentVolumeReclaimPolicy="Retain")
+    assert drive(Binding(seen(kept)).sync_volume(kept)) == ([], None)

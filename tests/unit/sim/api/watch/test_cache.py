@@ -13,7 +13,7 @@ from sim.api.watch.cache import WatchCache
 from sim.api.watch.cache_watch import CacheWatch
 from sim.api.watch.delivery import Delivery
 from sim.api.watch.horizon import Horizon
-from sim.units import SECOND
+from sim.units import SECOND, Revision
 
 LAG_US = 500
 PREFIX = "//pods/"
@@ -71,6 +71,27 @@ def cache_of(store: MemoryStore, clock: Clock) -> WatchCache:
     clock.run_until(1_000)
     assert cache.revision() == 3
     return cache
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("key", ["", f"{PREFIX}a/0"])
+def test_watch_from_a_later_revision_gets_no_event_up_to_it(key: str, lazy: bool) -> None:
+    clock = Clock()
+    cache = cache_of(store := MemoryStore(clock.now_us), clock)
+    watch = CacheWatch(cache, PREFIX, key=key)
+    assert cache.open(watch, Revision(5)) is None
+    taken: list[int] = []
+    if lazy and not key:
+        assert watch.choose(Delivery.ON_READ)
+    else:
+        watch.attach(lambda: taken.extend(event.revision for event in watch.take()))
+    for number in range(4):
+        clock.run_until(2_000 + 1_000 * number)
+        store.put(f"{PREFIX}a/0", {"metadata": {}}, None)
+    clock.run_until(10_000)
+    assert [*taken, *(event.revision for event in watch.take())] == [6, 7]
+    watch.stop()
+    assert cache.watched == 0
 
 
 def test_store_that_goes_back_is_an_error() -> None:

@@ -24,6 +24,7 @@ COMMANDS = (
     "up",
     "down",
     "serve",
+    "certs",
     "snapshot",
     "why",
     "diff",

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from sim.app.reference import shipped
 from sim.app.reference.conditions import CONDITIONS, ConditionRow
-from sim.app.reference.options import DAEMONS, gate_rows, option_rows
+from sim.app.reference.options import DAEMONS, alone_rows, daemon_named, gate_rows, option_rows
 from sim.app.reference.schema import scenario_schema
 from sim.app.reference.shipped import scenario_path, scenarios_folder
 from sim.app.reference.steps import step_pages
@@ -95,11 +95,31 @@ def test_option_has_an_effect_or_a_reason(daemon: str) -> None:
     assert all(sum(map(bool, (row.effect, row.reason, row.taken))) == 1 for row in rows)
 
 
+@pytest.mark.parametrize("daemon", ["apiserver", "controller-manager", "scheduler", "node-agent"])
+def test_each_option_of_a_program_alone_has_an_effect_or_a_reason(daemon: str) -> None:
+    rows = {row.name: row for row in option_rows(daemon, NAMES["orch"], alone=True)}
+    assert all(sum(map(bool, (row.effect, row.reason, row.taken))) == 1 for row in rows.values())
+    assert {*SPECIFIED.get(daemon, ())} - rows.keys() - {"help", "version"} == set()
+    rows.pop("config", None)  # of a scheduler
+    assert [name for name, row in rows.items() if "scenario" in row.effect + row.reason] == []
+    assert "lowest version of TLS" in rows["tls-min-version"].effect
+
+
 @pytest.mark.parametrize(
     "options", [ApiServerFlags, ControllerManagerOptions, NodeAgentOptions, SchedulerOptions]
 )
 def test_each_row_of_effects_is_that_of_an_option(options: type) -> None:
     assert {*effects_of(options)} == {each.name for each in options_of(options).values()}
+
+
+@pytest.mark.parametrize("daemon", DAEMONS)
+def test_options_of_a_process_alone_have_an_effect_or_a_reason(daemon: str) -> None:
+    rows = alone_rows(daemon, NAMES["kubernetes"])
+    assert [row.name for row in rows if bool(row.effect) is bool(row.taken)] == []
+    refused = {row.name for row in option_rows(daemon, NAMES["kubernetes"]) if row.reason}
+    of_servers = {"tls-cert-file", "tls-private-key-file", "tls-min-version", "cert-dir"}
+    expected = set() if daemon == "node-agent" else of_servers
+    assert expected <= refused & {row.name for row in rows}
 
 
 def test_every_gate_is_listed_for_every_daemon() -> None:
@@ -150,3 +170,12 @@ def test_file_of_the_user_comes_before_a_scenario_of_the_same_name(
 def test_unknown_name_of_a_scenario_gets_the_most_similar_one() -> None:
     with pytest.raises(InputError, match="did you mean 'zone-outage'"):
         scenario_path(Path("zone-outge"))
+
+
+@pytest.mark.parametrize(("name", "daemon"), [
+    ("orchlet", ("node-agent", "orch")), ("kubelet", ("node-agent", "kubernetes")), ("scheduler", ("scheduler", "")),
+    ("kube-scheduler", ("scheduler", "kubernetes")), ("orch-controller-manager", ("controller-manager", "orch")),
+    ("orch-apiserver", ("apiserver", "orch")), ("kube-proxy", ("", "")),
+])  # fmt: skip
+def test_daemon_has_its_names_of_both_naming_sets(name: str, daemon: tuple[str, str]) -> None:
+    assert daemon_named(name) == daemon

@@ -10,11 +10,12 @@ from sim.errors import InputError
 from sim.options.apiserver.server import parse_api_server
 from sim.options.base import refusals_of
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
+from sim.scenario.read.option_file import OptionFiles
 from sim.units import SECOND
 
 
 def test_the_defaults_are_upstreams() -> None:
-    options = api_server_options(parse_api_server({}), "")
+    options = api_server_options(parse_api_server({}))
     assert (options.max_requests_inflight, options.max_mutating_requests_inflight) == (None, None)
     assert options.seats == 600
     assert (options.event_ttl_us, options.min_request_timeout_s) == (3600 * SECOND, 1800)
@@ -22,13 +23,13 @@ def test_the_defaults_are_upstreams() -> None:
 
 def test_with_priority_and_fairness_the_limits_are_seats() -> None:
     flags = parse_api_server({"max-requests-inflight": 5, "max-mutating-requests-inflight": 0})
-    options = api_server_options(flags, "")
+    options = api_server_options(flags)
     assert (options.seats, options.max_requests_inflight) == (5, None)
 
 
 def test_limits_count_without_priority_and_fairness() -> None:
     flags = parse_api_server({"enable-priority-and-fairness": False, "max-requests-inflight": 5})
-    options = api_server_options(flags, "")
+    options = api_server_options(flags)
     assert (options.max_requests_inflight, options.max_mutating_requests_inflight) == (5, 200)
     assert options.seats == 0
 
@@ -75,7 +76,7 @@ def test_ports_of_nodes_are_a_range_a_number_from_one_on_or_one() -> None:
 )
 def test_what_would_have_no_effect_is_refused_with_its_place(given: dict[str, object], says: str) -> None:
     with pytest.raises(InputError) as caught:
-        api_server_options(parse_api_server(given, place="s.yaml:3:1"), "s.yaml:3:1")
+        api_server_options(parse_api_server(given, place="s.yaml:3:1"), OptionFiles("s.yaml:3:1"))
     assert says in str(caught.value)
     assert "s.yaml:3:1" in str(caught.value)
 
@@ -96,7 +97,7 @@ def test_a_size_that_changes_no_watch_cache_is_refused(sizes: str, says: str) ->
 
 def test_directives_of_transport_security_become_one_header() -> None:
     given = {"strict-transport-security-directives": "max-age=31536000,includeSubDomains"}
-    assert api_server_options(parse_api_server(given), "").added_headers == (
+    assert api_server_options(parse_api_server(given)).added_headers == (
         ("Strict-Transport-Security", "max-age=31536000; includeSubDomains"),
     )
     for wrong in ("max-age", "age=3", "includesubdomains"):

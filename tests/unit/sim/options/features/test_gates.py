@@ -111,15 +111,14 @@ def test_gate_that_changes_nothing_is_noted_with_the_reason() -> None:
 
 def test_seats_take_the_option_and_its_gate() -> None:
     def seats(**given: object) -> int:
-        return api_server_options(
-            parse_api_server({k.replace("_", "-"): v for k, v in given.items()}), ""
-        ).seats
+        flags = parse_api_server({k.replace("_", "-"): v for k, v in given.items()})
+        return api_server_options(flags).seats
 
     assert seats() == 600
     assert seats(feature_gates="APIPriorityAndFairness=false") == 0
     assert seats(enable_priority_and_fairness=False) == 0
     off = parse_api_server({"feature-gates": "APIPriorityAndFairness=false"})
-    assert api_server_options(off, "").max_requests_inflight == 400
+    assert api_server_options(off).max_requests_inflight == 400
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,10 @@ def test_file_of_either_naming_set_is_read_in_each_cluster() -> None:
             "authentication:\n  anonymus: {enabled: true}\n",
             "agent.yaml:4:3: unknown field \"authentication.anonymus\" (did you mean 'anonymous'?)",
         ),
-        ("maxPods: 30\nmaxPods: 31\n", "agent.yaml:4:1: the key 'maxPods' is there twice in one mapping"),
+        (
+            "maxPods: 30\nmaxPods: 31\n",
+            "agent.yaml:4:1: option config: the key 'maxPods' is there twice in one mapping",
+        ),
         ("maxPods: many\n", "agent.yaml:3:1: maxPods is 'many', wanted a whole number of 32 bits"),
         ("syncFrequency: 20\n", "agent.yaml:3:1: syncFrequency is 20, wanted a duration"),
         ("memorySwap: 1\n", "agent.yaml:3:1: memorySwap is 1, wanted a mapping"),

@@ -125,6 +125,63 @@ def test_empty_run_has_a_picture() -> None:
     assert list(rows(Timeline(NAMES["orch"]), 0)) == ["API requests a second"]
 
 
+def asked(**outcomes: dict[int, int]) -> Timeline:
+    """Requests to the Service shop/web: by outcome, and by the second in which they were sent."""
+    timeline = Timeline(NAMES["orch"])
+    for outcome, seconds in outcomes.items():
+        for second, number in seconds.items():
+            for _ in range(number):
+                timeline.request("shop/web", outcome.replace("_", " "), second * 1_000_000)
+    return timeline
+
+
+def test_failed_requests_are_shown_by_outcome_and_answered_ones_in_the_tooltip() -> None:
+    timeline = asked(answered={1: 20, 2: 15, 3: 20}, timed_out={2: 4, 3: 1}, refused={2: 1})
+    row = rows(timeline, 5_000_000)["failed requests to shop/web a second; in all 6 of 61"]
+    (area,) = layers(row, "area")
+    assert table(area) == [
+        ["t", "until", "answered", "refused", "timed out"],
+        ["0", "1000", "0.0", "0.0", "0.0"], ["1000", "2000", "20.0", "0.0", "0.0"],
+        ["2000", "3000", "15.0", "1.0", "4.0"], ["3000", "4000", "20.0", "0.0", "1.0"],
+        ["4000", "5000", "0.0", "0.0", "0.0"], ["5000", "5000", "0.0", "0.0", "0.0"],
+    ]  # fmt: skip
+    scale = area["encoding"]["color"]["scale"]
+    assert scale == {
+        "domain": ["refused", "timed out"],
+        "range": [STATES["refused"], STATES["timed out"]],
+    }
+    assert area["encoding"]["color"]["legend"] == {}
+    assert area["encoding"]["y"]["scale"]["domain"] == [0, 5]
+    hover = layers(row, "rect")[-1]
+    assert [one["title"] for one in hover["encoding"]["tooltip"]] == [
+        "from", "to", "answered, a second", "refused, a second", "timed out, a second",
+    ]  # fmt: skip
+
+
+def test_failed_requests_of_a_long_run_are_rates_of_wider_parts() -> None:
+    """An hour has 240 parts of 15 s each."""
+    timeline = asked(answered={20: 29}, refused={16: 1})
+    row = rows(timeline, 60 * MINUTE_US)["failed requests to shop/web a second; in all 1 of 30"]
+    (area,) = layers(row, "area")
+    assert table(area)[2] == ["15000", "30000", "1.93", "0.0667"]
+    assert area["encoding"]["y"]["scale"]["domain"] == [0, 0.0667]
+
+
+def test_requests_that_are_all_answered_have_a_row_without_areas() -> None:
+    row = rows(asked(answered={1: 20}), 5_000_000)["failed requests to shop/web a second; in all 0 of 20"]
+    assert layers(row, "area") == []
+    (hover,) = (one for one in layers(row, "rect") if "tooltip" in one["encoding"])
+    assert table(hover)[2] == ["1000", "2000", "20.0"]
+
+
+def test_of_many_services_those_with_the_most_failed_requests_have_rows() -> None:
+    timeline = Timeline(NAMES["orch"])
+    for number in range(ROWS_MAX + 2):
+        timeline.request(f"shop/s{number}", "answered" if number in (1, 4) else "cut off", 0)
+    services = [title.split()[3] for title in rows(timeline) if title.startswith("failed requests")]
+    assert services == [f"shop/s{number}" for number in range(ROWS_MAX + 2) if number not in (1, 4)]
+
+
 def test_changes_within_one_millisecond_are_one_row_with_the_last_values() -> None:
     timeline = Timeline(NAMES["orch"])
     back_us = 60_000_100
@@ -202,6 +259,16 @@ def test_drawn_picture_of_many_workloads_is_valid_with_its_choice() -> None:
     chart = run_chart(crowd(ROWS_MAX + 2, (1,)), 2 * MINUTE_US)
     svg = Chart(chart.spec, "").svg(600)
     assert "deployment d/w008" in svg and "deployment d/w001" in svg
+
+
+@pytest.mark.slow
+def test_drawn_picture_of_requests_names_the_outcomes_that_failed() -> None:
+    timeline = asked(answered={1: 20}, without_a_name={2: 4})
+    svg = run_chart(timeline, 5_000_000).svg(600)
+    assert "failed requests to shop/web a second" in svg and "without a name" in svg
+    assert STATES["without a name"] in svg
+    whole = asked(answered={1: 20})
+    assert "in all 0 of 20" in run_chart(whole, 5_000_000).svg(600)
 
 
 def test_every_row_has_time_labels() -> None:

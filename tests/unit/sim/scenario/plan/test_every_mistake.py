@@ -1,4 +1,4 @@
-"""Twenty wrong files: all mistakes of a file in one call, each with its place and a remedy, and
+"""Wrong files: all mistakes of a file in one call, each with its place and a remedy, and
 nothing that only follows from another mistake.
 """
 
@@ -70,6 +70,14 @@ WRONG = {
         STEPS + "{at: 1m, scale: {resource: deployment, name: a, replicas: 3}}\n"
         "    - {at: 1m, scale: {resource: deployments, name: a, replicas: -3}}\n",
         ["8:34: there is no resource 'deployment'", "9:34: no deployments are made", "9:66: expected a whole"],
+    ),
+    "free keys": (
+        "  cluster:\n    places:\n      a: 3\n      b: [UP]\n    programs:\n      web: {nope: 1}\n      db: 3\n"
+        "  variants:\n    calm: {nope: 1, set: {}}\n    odd: {set: 3}\n"
+        "  hunt: {palette: [{crash: {actor: x}, values: {crash.actor: 3}}]}\n",
+        ["8:10: expected a list", "9:11: a name consists", "11:12: the field 'forward' is missing",
+         "11:13: unknown field 'nope' (known are: forward)", "12:11: expected a mapping",
+         "14:12: unknown field 'nope' (known are: set", "15:16: expected a mapping", "16:62: expected text or a list"],
     ),
     "names of steps": (
         STEPS + "{at: 1m, name: a, mark: {}}\n    - {at: 2m, name: a, mark: {}}\n    - {at: 3m, heal: {step: b}}\n",

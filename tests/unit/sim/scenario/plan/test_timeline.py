@@ -14,6 +14,7 @@ from sim.faults.servers.diverge import FreezeCache
 from sim.faults.servers.overload import Overload
 from sim.faults.servers.storage import StorageFault
 from sim.faults.shared.kinds import Action
+from sim.kernel.draws.streams import Drawn
 from sim.scenario.actions.delete import DeleteObjects
 from sim.scenario.actions.evict import EvictPods
 from sim.scenario.actions.load import Generate
@@ -78,7 +79,10 @@ def test_random_step_draws_from_weighted_actions(tmp_path: Path) -> None:
         tmp_path,
         "{at: 2m, every: 1m, random: [{weight: 3, for: 5s, fail: {nodes: {pick: 1}, how: hang}}, {compact: {}}]}",
     )
-    assert [(c.kind, c.weight, c.pick) for c in step.choices] == [("fail", 3, 1), ("compact", 1, None)]
+    assert [(c.kind, c.weight, c.pick) for c in step.choices] == [
+        ("fail", 3, Drawn(1, 1, False)),
+        ("compact", 1, None),
+    ]
     assert step.kind == "random"
 
 
@@ -156,7 +160,7 @@ def test_quantity_may_be_a_decimal_number(tmp_path: Path) -> None:
 def test_reboot_is_a_power_loss_that_ends(tmp_path: Path) -> None:
     step = second(tmp_path, "{at: 2m, reboot: {nodes: {zone: b, pick: 2}, downtime: 1m..2m}}")
     assert step.choices[0].for_us == (MINUTE, 2 * MINUTE)
-    assert step.choices[0].pick == 2
+    assert step.choices[0].pick == Drawn(2, 2, False)
 
 
 BAD = [
@@ -169,13 +173,13 @@ BAD = [
     ("{at: 3m, name: 4m, compact: {}}", "a step's name is no time, as '4m' is"),
     ("{at: 2m, cordon: {}}", "the field 'nodes' is missing (nodes: {} is all of them)"),
     ('{at: 2m, workload: {name: "w?b-*", stop: 1s}}', "'w?b-*' cannot begin a name"),
-    ("{at: 2m, cordon: {nodes: node-a-0}}", "expected a mapping, got text (it has the fields zone, name, labels, count, pick)"),
+    ("{at: 2m, cordon: {nodes: node-a-0}}", "expected a mapping, got text (it has the fields zone, name, labels, count, pick, among)"),
     ("{at: 2m, fail: {nodes: {}}}", "the field 'how' is missing (one of: power-loss, shutdown, hang"),
     ("{at: 2m, taint: {nodes: {}, taints: [k=v:NoExecute]}}", "got text (as {key: k, value: v, effect: NoExecute})"),
     ("{at: 2m, workload: {selector: {app: web}, stop: 1s}}", "expected text, got a mapping (as app=web"),
     ("{at: 2m, load: {rate: 2, list: pods}}", "got a whole number (so many in a time, as 2/s or 6/h)"),
     ("{at: 2m, workload: {crash: true}}", "unknown field 'crash' (known are: namespace, selector"),
-    ("{at: 2m, fail: {nodes: {}, how: hang, for: 2m}}", "unknown field 'for' (it belongs in spec.timeline)"),
+    ("{at: 2m, fail: {nodes: {}, how: hang, for: 2m}}", "unknown field 'for' (it belongs in spec.timeline or spec.hunt)"),
     ("{at: 2m, compact: {}, for: 5s}", "'for' has no effect on compact: it has no end"),
     ("{at: 2m, start: {actor: storage}, for: 5s}", "'for' has no effect on start"),
     ("{at: 2m, crash: {actor: storage, restartAfter: 5s}, for: 5s}", "say the same (give one)"),
@@ -189,6 +193,12 @@ BAD = [
     ("{at: 2m, random: [{weight: 2}]}", "a draw has exactly one action; this one has nothing"),
     ("{at: 2m, random: [{heal: {step: first}}]}", "a draw cannot heal"),
     ("{at: 2m, fail: {nodes: {zone: a, pick: 4}, how: hang}}", "cannot pick 4: there are 3"),
+    ("{at: 2m, fail: {nodes: {pick: some}, how: hang}}", "'some' is no number and no share"),
+    ("{at: 2m, fail: {nodes: {among: healthy}, how: hang}}", "nothing is drawn (give 'pick'"),
+    ("{at: 2m, fail: {nodes: {pick: 1, among: not-yet}, how: hang}}", "'not-yet' has no effect on a step that occurs once"),
+    ("{at: 2m, evict: {selector: app=web, pick: 1, among: not-yet}}", "'not-yet' has no effect on a step that occurs once"),
+    ("{at: 2m, every: 10s, times: 4, fail: {nodes: {zone: a, pick: 1, among: not-yet}, how: hang}}",
+     "4 draws of 1 among 3: the last ones find none left (give 3 or fewer)"),
     ("{at: 2m, name: a/1, compact: {}}", "a step's name has no '/'"),
     ("{at: 2m, storage: {how: slow}}", "'by' is missing"),
     ("{at: 2m, storage: {how: pause, by: 5s}}", "'by' has no effect on 'pause'"),

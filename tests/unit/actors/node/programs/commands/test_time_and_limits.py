@@ -256,3 +256,21 @@ def test_commands_see_the_terminal_of_a_descriptor(terminal: bool) -> None:
 
 def test_printf_writes_the_bytes_that_numbers_name() -> None:
     assert Laboratory().run(["printf", r"\303\244\xff|%b", r"\0101"])[0] == b"\xc3\xa4\xff|A"
+
+
+def test_tee_opens_a_bounded_number_of_files() -> None:
+    laboratory = Laboratory(busybox=True)
+    _, errors, code = laboratory.run(["tee", *(f"/tmp/f{at}" for at in range(1_026))], b"x\n")
+    assert errors.decode().splitlines() == [f"tee: /tmp/f{at}: Too many open files" for at in (1_024, 1_025)]
+    assert (code, laboratory.files.read("/tmp/f1023")) == (1, b"x\n")
+
+
+def test_find_and_ls_that_follow_a_loop_of_links_end() -> None:
+    laboratory = Laboratory()
+    for name in "ab":
+        laboratory.files.mkdir(f"/tmp/{name}", OUTSIDE)
+        laboratory.files.symlink("..", f"/tmp/{name}/up", OUTSIDE)
+    printed, _, _ = laboratory.run(["find", "-L", "/tmp", "-name", "up"])
+    assert printed.count(b"\n") <= 4
+    laboratory.run(["ls", "-RL", "/tmp"])
+    assert laboratory.table.now_us < SECOND

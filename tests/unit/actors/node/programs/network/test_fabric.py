@@ -185,3 +185,56 @@ async def test_endpoints_that_clients_kept_are_forgotten_after_their_time(
     world.fabric._affinity_max = 3
     world.fabric.connect(world.fabric.network(hosts[3], "n1"), Address("10.96.0.80", 80))
     assert [key[2] for key in world.fabric._affinity] == [hosts[3]]
+
+
+async def test_a_dropped_syn_has_no_answer_until_policies_let_it_through(world: World) -> None:
+    near, far = world.pod("10.244.0.2"), world.pod("10.244.1.2", "n2")
+    far.start(echo, "echo")
+    target = Address("10.244.1.2", 8080)
+    for drop_at in (("Egress", "10.244.0.2", target, "TCP"), ("Ingress", "10.244.0.2", target, "TCP")):
+        world.town.dropped = {drop_at}
+        assert (await call(world, near, "10.244.1.2"))[0].startswith("ETIMEDOUT")
+    said: list[str] = []
+    near.steps(caller("10.244.1.2", 8080, said))  # type: ignore[arg-type]
+    await world.kernel.run_until(world.kernel.now_us + 2 * SECOND)
+    world.town.dropped = {("Ingress", "10.244.1.2", Address("10.244.0.2", 32768), "TCP")}
+    await world.kernel.run_until(world.kernel.now_us + 2 * SECOND)
+    assert said == ["pod-10-244-1-2 10.244.0.2 hi"]
+
+
+async def test_a_dropped_datagram_is_lost_and_an_answer_passes(world: World) -> None:
+    near, far = world.pod("10.244.0.2"), world.pod("10.244.1.2", "n2")
+    target = Address("10.244.1.2", 5353)
+    server, client = far.network.bind(5353), near.network.bind(4000)
+    server.users = client.users = 1
+    for direction in ("Egress", "Ingress"):
+        world.town.dropped = {(direction, "10.244.0.2", target, "UDP")}
+        client.send_to(target, b"lost")
+        await world.kernel.run_until(world.kernel.now_us + SECOND)
+    assert server.receive_from() is None
+    world.town.dropped = {("Egress", "10.244.1.2", Address("10.244.0.2", 4000), "UDP")}
+    server.send_to(Address("10.244.0.2", 4000), b"unasked")
+    client.send_to(target, b"asked")
+    await world.kernel.run_until(world.kernel.now_us + SECOND)
+    server.send_to(Address("10.244.0.2", 4000), b"answer")
+    await world.kernel.run_until(world.kernel.now_us + SECOND)
+    assert [client.receive_from(), client.receive_from()] == [(target, b"answer"), None]
+
+
+async def test_interfaces_count_what_passes_them(world: World) -> None:
+    near, far, beside = world.pod("10.244.0.2"), world.pod("10.244.1.2", "n2"), world.pod("10.244.0.3")
+    far.start(echo, "echo")
+    beside.start(echo, "echo")
+    [said] = await call(world, near, "10.244.1.2")
+    traffic, node = near.network.traffic, world.fabric.hosts["n1"]
+    assert (traffic.sent, traffic.received) == (2, len(said))
+    assert (far.network.traffic.received, far.network.traffic.sent) == (2, len(said))
+    assert (node.sent, node.received) == (2, len(said))
+    assert (traffic.packets_sent, traffic.packets_received) == (1, 2)
+    await call(world, near, "10.244.0.3")
+    await call(world, beside, "127.0.0.1")
+    assert (beside.network.traffic.received, node.sent) == (2, 2)
+    far.network.bind(5353).users = 1
+    near.network.bind(4000).send_to(Address("10.244.1.2", 5353), b"four")
+    await world.kernel.run_until(world.kernel.now_us + SECOND)
+    assert (far.network.traffic.received, node.sent) == (6, 6)

@@ -14,6 +14,7 @@ from actors.node.programs.files.layout import image_layer
 from actors.node.programs.files.tree import Tree
 from actors.node.programs.network.fabric import Fabric, Network, Wakes
 from actors.node.programs.network.forwarded import Ask
+from actors.node.programs.network.sockets import Address
 from actors.node.programs.process import Identity, Process
 from actors.node.programs.surroundings import Surroundings
 from actors.node.programs.table import Table
@@ -63,6 +64,7 @@ class Town:
         self.woken: list[tuple[str, int]] = []
         self.silent: set[str] = set()
         self.real: dict[str, Ask] = {}
+        self.dropped: set[tuple[str, str, Address, str]] = set()
 
     def services(self) -> Sequence[Obj]:
         return self.all
@@ -80,7 +82,7 @@ class Town:
             None,
         )
 
-    def slices(self, one: Obj) -> Sequence[Obj]:
+    def slices(self, one: Obj, node: str = "") -> Sequence[Obj]:
         return self.by_name.get(one["metadata"]["name"], ())
 
     def has_namespace(self, name: str) -> bool:
@@ -103,6 +105,9 @@ class Town:
 
     def serves_names(self, host: str) -> bool:
         return host == "10.96.0.10"
+
+    def passes(self, direction: str, source: str, target: Address, protocol: str) -> bool:
+        return (direction, source, target, protocol) not in self.dropped
 
     def forward(self, host: str) -> Ask | None:
         return self.real.get(host)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import Metric
 
-from sim.app.measured.components import as_shown
+from sim.app.measured.shown import as_shown
 from sim.errors import InputError
 from sim.options.controllers.manager import parse_controller_manager
 from sim.wire.http.measures.text import text_format

@@ -7,8 +7,8 @@ import pytest
 from sim.errors import InputError
 from sim.ident import NAMES
 from sim.options.controllers.manager import parse_controller_manager
+from sim.options.groups.serving import Access
 from sim.options.scheduler import parse_scheduler
-from sim.options.serving import Access
 
 CONFIG = {
     "current-context": "x",
@@ -51,7 +51,7 @@ def test_scheduler_has_a_port_of_its_own() -> None:
         ({"secure-port": 65536}, "must be between 0 and 65535"),
         ({"bind-address": "localhost"}, "failed to parse IP"),
         ({"authorization-always-allow-paths": "/a*b"}, r'only trailing \* allowed in "/a\*b"'),
-        ({"authorization-kubeconfig": {"a": "b"}}, "authorization config: contexts has no entry"),
+        ({"authorization-kubeconfig": {"a": "b"}}, "authorization config: current-context is missing"),
     ],
 )
 def test_options_of_a_server_that_are_wrong_are_refused(flags: dict[str, object], message: str) -> None:

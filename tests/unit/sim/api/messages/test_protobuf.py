@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sim.api.messages.protobuf import MAGIC, Default, MessageError, ProtobufError, decode
+from sim.api.messages.protobuf_encode import encode, frame
 from sim.api.protobuf.numbers import numbers, short_name
 from sim.api.schema.field_schemas import SchemaNode, schema_of_kind
 from sim.api.scheme.scheme import Scheme
 from sim.ident import NAMES
-from sim.wire.http.forms.protobuf import MAGIC, Default, MessageError, ProtobufError, decode
-from sim.wire.http.forms.protobuf_encode import encode, frame
 
 
 def varint(value: int) -> bytes:

@@ -1,0 +1,1 @@
+"""Components that run alone, in processes of their own."""

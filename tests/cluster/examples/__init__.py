@@ -1,0 +1,1 @@
+"""The example controllers in whole clusters."""
