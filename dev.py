@@ -44,8 +44,12 @@ NIGHTLY = (
     ("tests.bench.mutants", "--sample", "60", "--seed"),
     ("tests.bench.outside_fuzz", "--answers", "2000", "--seed"),
     ("tests.bench.sessions", "--sessions", "40", "--seed"),
+    ("tests.bench.fast_plain", "--seed"),
 )
-SCENARIOS = ("-m", "pytest", "tests/cluster/cli/test_scenarios.py", "tests/property", "-q")
+SCENARIOS = (
+    *("-m", "pytest", "tests/cluster/cli/test_scenarios.py", "tests/cluster/cli/test_notebooks.py"),
+    *("tests/property", "-q"),
+)
 # What pip says of a package's file: its name, and its size if it comes by the network.
 FETCHED = re.compile(r"\s*(?:Downloading|Using cached|Processing) (?:\S*/)?([^\s/]+)(.*)")
 
@@ -167,7 +171,7 @@ def nightly(seed: str) -> int:
 
     Returns 1 if the loops or tests failed; mutants that survive are no failure.
     """
-    os.environ["ORRERY_SCENARIO_SEEDS"] = "10"
+    os.environ |= {"ORRERY_SCENARIO_SEEDS": "10", "ORRERY_NIGHTLY": "1"}
     ended = {what[0]: run("python", "-m", *what, seed) for what in NIGHTLY}
     ended["scenarios and properties"] = run("python", *SCENARIOS)
     for what, code in ended.items():
@@ -224,8 +228,11 @@ def main(arguments: list[str]) -> int:
     if what == "show":
         return run("orrery", "run", *rest, where=None) if rest else run("orrery", "run", SHOWN)
     if what == "test":
-        # Cores share the suite file by file: it takes a quarter of an hour of one core.
-        return run("python", "-m", "pytest", *(rest or ["-n", "auto", "--dist", "loadfile"]))
+        # Cores share the suite file by file, the quick unit tests last.  Tests of daemons wait for
+        # other processes: one more than there are cores keeps these busy.
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        shared = ["-n", str(cores + 1), "--dist", "loadfile", "--no-loadscope-reorder"]
+        return run("python", "-m", "pytest", *(rest or shared))
     if what == "build":
         return build(str(BIN / "python"), ROOT, ROOT / "out" / "dist", commit_epoch())
     if what == "orrery":
