@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -15,7 +16,7 @@ from sim.wire.http.fronts.turns import RELEASED, Turns, turns
 COUNT = 3 * RELEASED
 
 
-class Counted(trio.abc.Instrument):
+class Passes(trio.abc.Instrument):
     """How many passes there were."""
 
     passes = 0
@@ -37,7 +38,7 @@ async def readable() -> AsyncIterator[int]:
 async def passes_of_turns(count: int) -> list[int]:
     """The pass in which each of some connections has its turn, in the order of the turns."""
     found: list[int] = []
-    counted = Counted()
+    counted = Passes()
     trio.lowlevel.add_instrument(counted)
 
     async def take(begin: trio.Event) -> None:
@@ -56,13 +57,25 @@ async def passes_of_turns(count: int) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(("pass_s", "most"), [(-1.0, RELEASED), (1000.0, COUNT)])
+async def most_in_a_pass() -> int:
+    """How many connections have their turn in one pass, at most.
+
+    The kernel may tell of those that become readable at once in several passes, so that not each
+    pass has as many.
+    """
+    return max(Counter(await passes_of_turns(COUNT)).values())
+
+
 async def test_pass_that_has_taken_its_time_lets_few_connections_go_on(
-    pass_s: float, most: int, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "PASS_S", pass_s)
-    found = await passes_of_turns(COUNT)
-    assert [found.count(number) for number in sorted({*found})] == [most] * (COUNT // most)
+    monkeypatch.setattr(module, "PASS_S", -1.0)
+    assert await most_in_a_pass() == RELEASED
+
+
+async def test_pass_with_time_left_lets_all_connections_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PASS_S", 1000.0)
+    assert await most_in_a_pass() > RELEASED
 
 
 async def test_connection_that_is_cancelled_before_its_turn_is_forgotten(
