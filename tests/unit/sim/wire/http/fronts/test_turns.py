@@ -60,7 +60,7 @@ async def passes_of_turns(count: int) -> list[int]:
 async def most_in_a_pass() -> int:
     """How many connections have their turn in one pass, at most.
 
-    The kernel may tell of those that become readable at once in several passes, so that not each
+    The kernel may report those that become readable at once in several passes, so that not each
     pass has as many.
     """
     return max(Counter(await passes_of_turns(COUNT)).values())
