@@ -355,10 +355,8 @@ class Cluster:
     ) -> Actor:
         """Run a program of the caller, such as a controller, as a process of the cluster.
 
-        An exception of the program ends the run and is raised by `run_*`. The actor can be crashed,
-        started again with its memory lost, paused and resumed. A request for objects of a
-        definition that is not established raises `NoResource` (`sim.api.scheme.scheme`), a
-        KeyError.
+        An exception of the program ends the run and is raised by `run_*`. Steps may name the actor.
+        A request for objects of an unknown definition raises `NoResource`, a KeyError.
 
         user, groups: the user of its requests; by default an administrator with the name of
             the process and with all rights
@@ -372,6 +370,8 @@ class Cluster:
 
         actor = self.supervisor.add(name, run, restart_us=RESTART_US, start=False)
         self._boots.add(actor, actor.start)
+        own = dict.fromkeys((*self.plan.own_programs, name))  # which steps may name
+        self.plan = replace(self.plan, own_programs=(*own,))
         return actor
 
     def metrics(self) -> ComponentMetrics:
@@ -613,8 +613,8 @@ class Cluster:
             self.storage.store,
             self.nodes,
             self.options.nodes,
-            self.plan.programs,
-            enforces=self.plan.network_policies,
+            self.plan.pods.servers,
+            enforces=self.plan.pods.enforces,
         )
 
     @cached_property
@@ -646,8 +646,8 @@ class Cluster:
         part = name.removesuffix("-leader")
         # The lease is read from the storage: perhaps no API server runs.
         lease = self.storage.store.get(self.scheme.key("leases", *self.election_lease(part)))
-        result = "" if lease is None else holder_of(lease.obj["spec"]).split("_")[0]
-        return result if result in self.supervisor.actors else f"{part}-0"
+        holder = "" if lease is None else holder_of(lease.obj["spec"]).split("_")[0]
+        return holder if holder in self.supervisor.actors else f"{part}-0"
 
     def drop_watches(self, resource: str, client: str) -> None:
         """End watches: of a resource, of clients that match a glob ("" means all)."""

@@ -220,7 +220,7 @@ async def run_plan(
     seed = plan.seed if seed is None else seed
     prepare = _with_programs(plan, prepare)
     expectations = expectations_of(plan, outside is None and prepare is None, whole=rest is None)
-    for image, program in plan.cluster.programs.items() if outside is None else ():
+    for image, program in plan.cluster.pods.servers.items() if outside is None else ():
         problem = f"the program of {image} is a server outside, so that this run would not repeat"
         raise InputError(problem, program.place, "run it by `orrery serve`, or take this line out")
     if audited and outside is None:
@@ -255,16 +255,22 @@ async def run_plan(
 def _with_programs(
     plan: Plan, prepare: Callable[[Cluster], object] | None
 ) -> Callable[[Cluster], object] | None:
-    """What prepares a cluster, with the programs of the plan's user."""
-    if not plan.own_programs:
+    """What prepares a cluster, with the programs of the plan's user.  Raises InputError if one has
+    no function.
+    """
+    if not plan.cluster.own_programs:
         return prepare
-    from sim.app.process.own_programs import program_at
+    from sim.app.process.own_programs import program_at, refuse_missing
+
+    if prepare is None:
+        refuse_missing(plan.cluster.own_programs, dict(plan.own_programs), plan.file)
 
     def both(cluster: Cluster) -> None:
         if prepare is not None:
             prepare(cluster)
         for name, reference in plan.own_programs:
             cluster.add_program(name, program_at(reference))
+        refuse_missing(plan.cluster.own_programs, cluster.supervisor.actors, plan.file)
 
     return both
 

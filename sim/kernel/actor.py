@@ -32,6 +32,7 @@ from typing import Any, Literal, assert_never
 
 import trio
 
+from sim.errors import InputError
 from sim.kernel.causes import Standing, caused_by
 from sim.kernel.draws.streams import Sparing
 from sim.kernel.kernel import Kernel
@@ -532,6 +533,9 @@ class Supervisor:
         self.actors.pop(name).crash("removed")
 
     def __getitem__(self, name: str) -> Actor:
+        """The actor of a name.  Raises InputError."""
+        if name not in self.actors:
+            raise InputError(f"there is no process {name!r}", "", "add it before it is named")
         return self.actors[name]
 
     @contextmanager

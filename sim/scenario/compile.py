@@ -26,7 +26,7 @@ from sim.errors import InputError, Problems, each_error
 from sim.ident import NAMES
 from sim.options.base import boolean, mapping, raw_option
 from sim.options.features.gates import NO_PRIVILEGED, of_api_server
-from sim.options.storage_drivers import StoragePlan, driver_process
+from sim.options.storage_drivers import StoragePlan
 from sim.patterns import pattern
 from sim.scenario.actions.taint import taints_problem
 from sim.scenario.check import references
@@ -34,7 +34,14 @@ from sim.scenario.check.expectation_windows import Windows
 from sim.scenario.manifests import soundness
 from sim.scenario.manifests.naming import translate
 from sim.scenario.plan.arrivals import arrivals_of
-from sim.scenario.plan.components import certificate_plan, component_plan, more_schedulers, proxy_options
+from sim.scenario.plan.components import (
+    certificate_plan,
+    component_plan,
+    more_schedulers,
+    own_programs,
+    process_names,
+    proxy_options,
+)
 from sim.scenario.plan.context import Existing, Known
 from sim.scenario.plan.forwards import forward_plans
 from sim.scenario.plan.hunting import plan_hunt
@@ -51,6 +58,7 @@ from sim.scenario.plan.plan import (
     Plan,
     PlannedExpectation,
     PlannedStep,
+    PodNetworkPlan,
 )
 from sim.scenario.plan.served import as_served, epoch_of
 from sim.scenario.plan.storage import storage_plans
@@ -295,15 +303,7 @@ class _Compiler:
     def _cluster(self, cluster: sections.Cluster) -> ClusterPlan:
         nodes: list[NodePlan] = []
         seen: set[str] = set()
-        processes = {
-            f"{process}-{number}"
-            for process, part in (
-                ("apiserver", cluster.api_server),
-                ("controller-manager", cluster.controller_manager),
-                ("scheduler", cluster.scheduler),
-            )
-            for number in range(part.replicas)
-        } | {driver_process(one.driver) for one in cluster.storage}
+        processes = process_names(cluster)
         for index, group in enumerate(cluster.nodes):
             path = ("spec", "cluster", "nodes", index)
             with self.part(path):
@@ -331,9 +331,9 @@ class _Compiler:
             latency_us = self.latency(cluster.latency, ("spec", "cluster", "latency"))
         with self.part(("spec", "cluster", "boot")):
             boot_us = self.duration(cluster.boot, ("spec", "cluster", "boot"))
-        programs: Mapping[str, ForwardPlan] = {}
+        servers: Mapping[str, ForwardPlan] = {}
         with self.part(("spec", "cluster", "programs")):
-            programs = forward_plans(self.document, ("spec", "cluster", "programs"), cluster.programs)
+            servers = forward_plans(self.document, ("spec", "cluster", "programs"), cluster.programs)
         plan = ClusterPlan(
             naming=cluster.naming,
             nodes=tuple(nodes),
@@ -350,8 +350,8 @@ class _Compiler:
             places=places_of(self, cluster, seen),
             adoption=self._adoption(cluster.adopt_nodes, cluster.naming),
             storage=self._storage(cluster, nodes),
-            programs=programs,
-            network_policies=cluster.network_policies == "enforced",
+            pods=PodNetworkPlan(servers, cluster.network_policies == "enforced"),
+            own_programs=own_programs(self, cluster, seen | processes),
             epoch_us=epoch_of(self, cluster.epoch),
             certificates=certificate_plan(self, cluster.certificates),
             kube_proxy=proxy_options(self, cluster.kube_proxy),

@@ -17,6 +17,7 @@ import msgspec
 
 from sim.app.checked import checked_plan
 from sim.app.hunt.judging import PROGRAMS
+from sim.app.process.own_programs import declared
 from sim.check import Mistakes, build
 from sim.check.invariants import INVARIANTS
 from sim.dataclass import dataclass
@@ -74,6 +75,8 @@ def ground_of(
         checked_plan(scenario, settings)
         folder, document = scenario.parent, read_documents(scenario)[0]
     settled(document, settings)
+    given = programs or {}
+    document = replace(document, value=declared(document.value, given))
     spec = document.value["spec"]
     hunted = document.value if "hunt" in spec else {**document.value, "spec": {**spec, "hunt": {}}}
     plan = compile_plan(replace(document, value=hunted), folder)
@@ -93,7 +96,7 @@ def ground_of(
         complete["cluster"] = complete_cluster(document, folder, NAMES[plan.cluster.naming])
     complete["expect"] = [*spec.get("expect", ()), *map(dict, invariants)]
     unasked = tuple(str(one["name"]) for one in invariants) if hunt.invariants is None else ()
-    whole = {**document.value, "spec": complete, **({PROGRAMS: dict(programs)} if programs else {})}
+    whole = {**document.value, "spec": complete, **({PROGRAMS: dict(given)} if given else {})}
     return Ground(plan.name, whole, hunt, folder, unasked)
 
 

@@ -23,13 +23,13 @@ from typing import Any
 from sim.app.hunt.drawing import SEEDS, Drawing
 from sim.app.hunt.finding import Finding
 from sim.app.hunt.ground import Ground, ground_of, refuse_nothing_to_judge
-from sim.app.hunt.judging import Judgement, trial, without_programs
+from sim.app.hunt.judging import PROGRAMS, Judgement, trial, without_programs
 from sim.app.hunt.keeping import kept_in
 from sim.app.hunt.reducing import smallest
 from sim.app.hunt.search import Search, Tally
 from sim.app.hunt.story import story
 from sim.app.process.interrupts import SIGNALLED, ends_as_interrupts, exit_status
-from sim.app.process.own_programs import Program, references
+from sim.app.process.own_programs import Program, references, refuse_missing
 from sim.app.reference.shipped import scenario_path
 from sim.app.study.pool import Pool, cores, processes
 from sim.app.study.pool import dask as dask_pool
@@ -225,6 +225,8 @@ def hunted(
     """As `hunt`, of a ground and in a pool.  batch: candidates of a shrinking that run at once"""
     watching = watching or Watching()
     refuse_nothing_to_judge(ground)
+    names = ground.document["spec"].get("cluster", {}).get("ownPrograms", ())
+    refuse_missing(names, ground.document.get(PROGRAMS, {}))
     started = monotonic()
     plain = _plain_failures(ground, pool)
     left_out = tuple(name for name in ground.unasked if any(name == each for each, _ in plain))

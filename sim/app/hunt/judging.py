@@ -10,7 +10,6 @@ import gc
 import pickle
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
@@ -21,6 +20,7 @@ import trio
 
 from sim.app.hunt.features import Features
 from sim.app.options import check_options
+from sim.app.process.own_programs import bound
 from sim.app.run import run_plan
 from sim.app.study.outcome import (
     COLLECT_EVERY,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sim.app.cluster import Cluster
 
 _judged = count(1)
-PROGRAMS = "programs"  # beside the parts of a scenario: programs of a user, which no file can name
+PROGRAMS = "programs"  # beside the parts of a scenario: functions of the user, in no file
 TARGET = "target: "  # begins the name of an expectation that only measures
 
 
@@ -124,7 +124,7 @@ def planned(
     programs = value.pop(PROGRAMS, {})
     plan = compile_plan(Document("", value), folder)
     check_options(plan.cluster)
-    return replace(plan, own_programs=tuple(programs.items()))
+    return bound(plan, programs)
 
 
 def without_programs(document: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ the first up to the instant.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from sim.app.inspect.moment import plan_of_trace
 from sim.app.options import check_options
 from sim.app.possible import expectations_of
+from sim.app.process.own_programs import bound
 from sim.app.reference.shipped import scenario_path
 from sim.app.travel.common import later_steps
 from sim.errors import InputError
@@ -37,6 +38,7 @@ def forked_plan(
     lasts: str = "",
     settings: Sequence[str] = (),
     seed: int | None = None,
+    programs: Mapping[str, str] | None = None,
 ) -> Plan:
     """The plan of another future.  Raises InputError with every error.
 
@@ -45,8 +47,10 @@ def forked_plan(
         that begin or end with them
     lasts: time from the instant to the end of the run; "": to that of the scenario
     settings, seed: of a scenario; a trace has its own
+    programs: "module:function" of the run's programs of a user, by name
     """
     plan, folder = _planned(run, settings, seed)
+    plan = bound(plan, programs or {})
     if at_us >= plan.duration_us and not lasts:
         remedy = "give an earlier instant, or --for"
         raise InputError(f"the run ends at {format_duration(plan.duration_us)}", str(run), remedy)
@@ -66,7 +70,8 @@ def forked_plan(
     spec["timeline"] = stored
     if lasts:
         spec["duration"] = format_duration(at_us + parse_duration_us(lasts))
-    result = replace(compile_plan(document, folder), seed=plan.seed, document=document.value)
+    result = bound(compile_plan(document, folder), programs or {})
+    result = replace(result, seed=plan.seed, document=document.value)
     check_options(result.cluster)
     expectations_of(result)
     _refuse_past(result, at_us, {step.name for step in plan.steps})

@@ -11,7 +11,7 @@ Holds: what is read is what was at that instant of the run that wrote the trace,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -24,6 +24,7 @@ import trio
 from sim.app.cluster import Cluster
 from sim.app.inspect.traces import bad, header
 from sim.app.process.garbage import no_collection
+from sim.app.process.own_programs import bound
 from sim.app.run import run_plan
 from sim.app.travel.rest import Rest
 from sim.check import Checker
@@ -107,12 +108,20 @@ def _lists(value: Any) -> Any:
     return [_lists(item) for item in value] if isinstance(value, tuple) else value
 
 
-def as_it_was(trace: Path, at_us: Virtual, look: Callable[[Cluster], T], scenario: Path | None = None) -> T:
+def as_it_was(
+    trace: Path,
+    at_us: Virtual,
+    look: Callable[[Cluster], T],
+    scenario: Path | None = None,
+    programs: Mapping[str, str] | None = None,
+) -> T:
     """What a function reads of the cluster at an instant of the run of a trace.  Raises InputError.
 
     scenario: the file, if the trace lacks it
+    programs: "module:function" of the run's programs of a user, by name
     """
     plan, seed = plan_of_trace(trace, scenario)
+    plan = bound(plan, programs or {})
     if at_us > plan.duration_us:
         end = format_duration(plan.duration_us)
         raise InputError(f"the run ends at {end}, before {format_duration(at_us)}", str(trace))

@@ -145,7 +145,7 @@ class Lab:
 
     def _begin(self, plan: Plan, seed: int, document: Mapping[str, Any], every_us: int = 0) -> None:
         self._plan, self._seed, self._document = plan, seed, document
-        self._has_programs = False
+        self._programs: dict[str, Callable[[Client], Awaitable[object]]] = {}
         self._steps: list[Mapping[str, Any]] = []  # what was done by hand, as in a timeline
         # Actions, and the instants to which time was run.
         self._journal: list[Callable[[Session], Any] | int] = []
@@ -248,8 +248,8 @@ class Lab:
         """
         if isinstance(self._portal, CopiedPortal):
             self._come_here()
-        self._has_programs = True
         self._done(lambda session: session.add_program(name, main, qps, burst))
+        self._programs[name] = main
         return Program(name, self._done)
 
     @property
@@ -305,12 +305,10 @@ class Lab:
         palette: the steps that may be drawn, as in the section `hunt` of a scenario
         seed, jobs, failures, folder, shrink: as for `orrery.hunt`
 
-        Each run repeats what was done in the lab. Its programs are not in them: raises InputError
-        if there are any.
+        Each run repeats what was done in the lab, by other processes: raises InputError if a
+        program of the lab is no function at the top of a module. Programs run from the start, with
+        a client's usual limits, and drawn steps may hit them.
         """
-        if self._portal.call(lambda session: bool(session.programs)):
-            problem = "a hunt has no programs of a lab, as its runs are in other processes"
-            raise InputError(problem, "", "give them to orrery.hunt(scenario, programs={...})")
         us = self._portal.call(lambda session: max(session.now_us, session.objects_from_us))
         spec = dict(self._document["spec"])
         spec |= {"seed": self._seed, "duration": format_duration(us + _duration_us(duration))}
@@ -322,6 +320,7 @@ class Lab:
         return hunt(
             {**self._document, "spec": spec},
             budget,
+            programs=self._programs,
             seed=seed,
             jobs=jobs,
             failures=failures,
@@ -346,7 +345,7 @@ class Lab:
 
     def _copy(self) -> Lab | None:
         """A copy in a process of its own; None if it cannot be made."""
-        return None if self._has_programs else self._twin(self._portal.copied())
+        return None if self._programs else self._twin(self._portal.copied())
 
     def _twin(self, portal: CopiedPortal[Session] | None) -> Lab | None:
         """The lab of a copy of this process."""
@@ -354,7 +353,7 @@ class Lab:
             return None
         twin = Lab.__new__(Lab)
         twin._plan, twin._seed, twin._document = self._plan, self._seed, self._document
-        twin._has_programs, twin._portal = False, portal
+        twin._programs, twin._portal = {}, portal
         twin._steps, twin._journal = [*self._steps], [*self._journal]
         twin._finalizer = weakref.finalize(twin, _end, portal, None)
         return twin
@@ -400,7 +399,7 @@ class Lab:
         """A lab of this one's plan and seed in which what was done is repeated up to an instant."""
         twin = Lab.__new__(Lab)
         twin._begin(self._plan, self._seed, self._document)
-        twin._has_programs, twin._steps = self._has_programs, self._steps_until(until_us)
+        twin._programs, twin._steps = {**self._programs}, self._steps_until(until_us)
         twin._repeat(journal, until_us)
         return twin
 

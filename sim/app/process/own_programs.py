@@ -1,18 +1,22 @@
 """Programs of a user in runs of other processes, as those of a hunt: by the names of functions.
 
-Turns "module:function" into an async function of a client, and a function into such a text.
+Turns "module:function" into an async function of a client, a function into such a text, and a plan
+into one with programs.
 
-Holds: a scenario file names no program, since it is data; the command that starts a run does.
+Holds: a scenario file has the names of processes only, since it is data; the command that starts a
+run says which functions they run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
 from importlib import import_module
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from sim.client import Client
 from sim.errors import InputError
+from sim.scenario.plan.plan import Plan
 
 Program: TypeAlias = Callable[[Client], Awaitable[object]]
 REMEDY = "write it as module:function, with an async function of a client at the top of the module"
@@ -43,3 +47,40 @@ def references(programs: Mapping[str, Program | str]) -> dict[str, str]:
         program_at(text)
         result[process] = text
     return result
+
+
+def bound(plan: Plan, programs: Mapping[str, str]) -> Plan:
+    """A plan with functions for the programs of a user; it names them all.
+
+    programs: "module:function" by the name of the process
+    Raises InputError if the plan has the name of a program without a function.
+    """
+    named = plan.cluster.own_programs
+    refuse_missing(named, programs, plan.file)
+    new = [name for name in programs if name not in named]
+    if not new:
+        return replace(plan, own_programs=tuple((name, programs[name]) for name in named))
+    document = None if plan.document is None else declared(plan.document, new)
+    cluster = replace(plan.cluster, own_programs=(*named, *new))
+    return bound(replace(plan, cluster=cluster, document=document), programs)
+
+
+def declared(document: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """A scenario that has the names of programs besides its own."""
+    spec = document["spec"]
+    cluster = spec.get("cluster") or {}
+    known = cluster.get("ownPrograms", ())
+    every = [*known, *(name for name in names if name not in known)]
+    return (
+        {**document, "spec": {**spec, "cluster": {**cluster, "ownPrograms": every}}}
+        if every
+        else {**document}
+    )
+
+
+def refuse_missing(named: Collection[str], given: Collection[str], file: str = "") -> None:
+    """Raise InputError if the name of a program is not among those that a run has."""
+    for name in named:
+        if name not in given:
+            remedy = f"add --program {name}=module:function, or in Python `add_program` in `prepare`"
+            raise InputError(f"the scenario has the program {name!r}, which this run has not", file, remedy)

@@ -106,6 +106,9 @@ def serve(arguments: argparse.Namespace) -> int:
         session = earlier.head.session
         earlier.plan()  # raises InputError if the scenario has changed
     plan = session.plan()
+    if plan.cluster.own_programs:
+        problem = f"a served cluster does not run {plan.cluster.own_programs[0]!r}"
+        raise InputError(problem, plan.file, "take ownPrograms out, and run it as a client of the server")
     keys = None if data is None else data.keys(NAMES[plan.cluster.naming])
     users = OptionFile(TOKEN_FILE, str(arguments.token_auth_file or ""))
     tokens = read_users(users) if users.path else {}

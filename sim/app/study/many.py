@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sim.app.lab.frames import frame
+from sim.app.process.own_programs import Program, references
 from sim.app.reference.shipped import scenario_path
 from sim.app.study.pool import cores, processes
 from sim.app.study.pool import dask as dask_pool
@@ -156,6 +157,7 @@ def study(
     *,
     vary: Mapping[str, Sequence[Any]] | None = None,
     settings: Mapping[str, Any] | None = None,
+    programs: Mapping[str, Program | str] | None = None,
     jobs: int | None = None,
     dask: Any = None,
     first_seed: int | None = None,
@@ -168,6 +170,8 @@ def study(
     seeds: number of runs for each combination
     vary: the values of each key, which is a path into the scenario as in `--set`
     settings: values that replace those of the scenario, by key
+    programs: controllers of yours that run in each run as by `Cluster.add_program`, by name:
+        functions at the top of a module, or their names as "module:function"
     jobs: number of worker processes; default: one a core
     dask: the address of a Dask scheduler or a client, instead of processes
     first_seed: the first seed; default: the scenario's
@@ -185,7 +189,7 @@ def study(
     axes = [_axis(key, values) for key, values in varied.items()]
     given = scenario if isinstance(scenario, Mapping) else scenario_path(Path(scenario))
     texts = [f"{key}={_text(value)}" for key, value in (settings or {}).items()]
-    points = points_of(given, texts, axes)
+    points = points_of(given, texts, axes, references(programs or {}))
     work = list(jobs_of_points(points, first_seed, seeds))
     results = Results(None if resume is None else Path(resume))
     pool = processes(jobs or cores()) if dask is None else dask_pool(dask)

@@ -18,6 +18,7 @@ from typing import Any
 
 from sim.app.audit.outputs import refuse_many
 from sim.app.options import check_options
+from sim.app.process.own_programs import bound
 from sim.app.study.outcome import Job, Outcome
 from sim.app.study.summary import Quantity, Study, jobs_of, study_of
 from sim.dataclass import dataclass
@@ -102,11 +103,15 @@ class Point:
 
 
 def points_of(
-    scenario: Path | Mapping[str, Any], settings: Sequence[str], axes: Sequence[Axis]
+    scenario: Path | Mapping[str, Any],
+    settings: Sequence[str],
+    axes: Sequence[Axis],
+    programs: Mapping[str, str] | None = None,
 ) -> list[Point]:
     """All combinations, planned and checked.  Raises InputError.
 
     scenario: its file, or the document itself
+    programs: "module:function" of programs of a user, by name
     """
     count = 1
     for axis in axes:
@@ -124,7 +129,7 @@ def points_of(
         varied = [f"{axis.key}={value}" for axis, value in zip(axes, values, strict=True)]
         all_settings = (*settings, *varied)
         try:
-            plan = _planned(scenario, all_settings)
+            plan = bound(_planned(scenario, all_settings), programs or {})
             refuse_many(check_options(plan.cluster).api_server.audit)
             study_of(plan, [], 0)
         except InputError as error:

@@ -10,7 +10,8 @@ from sim.errors import Problems
 from sim.ident import NAMES, Names
 from sim.options.base import raw_option
 from sim.options.node.proxy import ProxyOptions
-from sim.scenario.plan.context import Compiler
+from sim.options.storage_drivers import driver_process
+from sim.scenario.plan.context import ROLES, Compiler
 from sim.scenario.plan.option_files import with_files
 from sim.scenario.plan.plan import CertificatePlan, ClusterPlan, ComponentPlan
 from sim.scenario.plan.storage import storage_objects
@@ -70,6 +71,35 @@ def more_schedulers(
             document, folder, problems, part, NAMES[cluster.naming], "schedulers", index
         )
     return plans
+
+
+def process_names(cluster: Cluster) -> set[str]:
+    """The names of the processes of the control plane, but for those of further schedulers."""
+    parts: Sequence[tuple[str, Component | Daemon]] = (
+        ("apiserver", cluster.api_server),
+        ("controller-manager", cluster.controller_manager),
+        ("scheduler", cluster.scheduler),
+    )
+    replicas = {f"{process}-{number}" for process, part in parts for number in range(part.replicas)}
+    return replicas | {driver_process(one.driver) for one in cluster.storage}
+
+
+def own_programs(compiler: Compiler, cluster: Cluster, taken: Collection[str]) -> tuple[str, ...]:
+    """The names of controllers of the user; errors in them are collected.
+
+    taken: names of nodes and of processes of the control plane
+    """
+    names = cluster.own_programs
+    further = [f"{part.name}-{number}" for part in cluster.schedulers for number in range(part.replicas)]
+    for index, name in enumerate(names):
+        path: Path_ = ("spec", "cluster", "ownPrograms", index)
+        with compiler.part(path):
+            if name in names[:index]:
+                raise compiler.document.error(path, f"two programs are named {name}")
+            if name in (*taken, *further, *ROLES, "admin", "nodes", "storage"):
+                problem, remedy = f"{name} is the name of another process", "give the program another name"
+                raise compiler.document.error(path, problem, remedy)
+    return tuple(names)
 
 
 def _processors(document: Document, part: Component | Daemon, path: Path_) -> int:

@@ -86,7 +86,8 @@ def _none(plural: str) -> Sequence[tuple[str, str]]:
 class Known:
     """What the steps of a scenario may name; steps add what they make, in the order of the file.
 
-    actors: processes of the control plane, and roles
+    actors: processes of the control plane and of the user, and roles
+    own_programs: those of the user
     objects: plural, namespace and name of each object that is made so far
     existing: lists namespace and name of the objects of a kind that a running cluster has
     planned: the kinds that the scenario defines itself
@@ -110,6 +111,7 @@ class Known:
     drivers: tuple[str, ...] = ()
     certified: tuple[str, ...] = ()
     proxied: bool = False
+    own_programs: tuple[str, ...] = ()
     files: dict[str, None] = field(default_factory=dict)
     steps: dict[str, str] = field(default_factory=dict)
     sure: bool = True
@@ -134,6 +136,7 @@ class Known:
             for index in range(part.replicas)
         ]
         roles = [role for role in ROLES if f"{role.removesuffix('-leader')}-0" in control]
+        own = cluster.own_programs
         drivers = [driver_process(one.driver.name) for one in cluster.storage]
         proxied = cluster.kube_proxy is not None
         proxies = [proxy_of(node.name) for node in cluster.nodes] if proxied else []
@@ -141,7 +144,7 @@ class Known:
         scheme = Scheme(NAMES[cluster.naming], frozenset()).beside(planned)
         entry = Known(
             cluster.nodes,
-            ("storage", *control, *drivers, *proxies, *roles),
+            ("storage", *control, *drivers, *proxies, *own, *roles),
             [],
             scheme,
             planned,
@@ -149,7 +152,7 @@ class Known:
         )
         entry.drivers = tuple(one.driver.name for one in cluster.storage)
         entry.cloud = bool(raw_option(cluster.controller_manager.flags, "cloud-provider"))
-        entry.proxied = proxied
+        entry.proxied, entry.own_programs = proxied, own
         entry.certified = cluster.certified((*control, *roles))
         entry.add(storage_objects(cluster.storage, scheme.names))
         entry.add(objects)
@@ -313,7 +316,8 @@ class StepContext:
         if name == "nodes":
             return [node.name for node in nodes]
         everything = (*self.known.actors, *(node.name for node in nodes))
-        return [one for one in everything if one == name or (one.startswith(f"{name}-") and one not in ROLES)]
+        alone = {*ROLES, *self.known.own_programs}  # in no group
+        return [one for one in everything if one == name or (one.startswith(f"{name}-") and one not in alone)]
 
     def servers(self, wanted: OneOrMore) -> tuple[str, ...]:
         """Names of API servers, of the parameter `apiServer`."""

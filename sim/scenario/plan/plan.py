@@ -118,6 +118,18 @@ class CertificatePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class PodNetworkPlan:
+    """What the programs of pods reach.
+
+    servers: the real ones behind containers, by image
+    enforces: True if the network of the nodes enforces NetworkPolicies
+    """
+
+    servers: Mapping[str, ForwardPlan] = field(default_factory=dict)
+    enforces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterPlan:
     """The cluster of a scenario.
 
@@ -131,8 +143,8 @@ class ClusterPlan:
         scheduler chooses those of other pods
     adoption: the machines of Node objects that come through the API; None: such objects have none
     storage: the storage drivers, and the classes of their disks
-    programs: the real servers behind containers, by image
-    network_policies: True if the network of the nodes enforces NetworkPolicies
+    pods: what their programs reach
+    own_programs: names of controllers of the user, which steps may name
     epoch_us: Unix time at which virtual time begins; None for the default
     served: True if it has what a served cluster has besides
     certificates: how long those of its processes are valid
@@ -153,8 +165,8 @@ class ClusterPlan:
     places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     adoption: AdoptionPlan | None = None
     storage: tuple[StoragePlan, ...] = ()
-    programs: Mapping[str, ForwardPlan] = field(default_factory=dict)
-    network_policies: bool = False
+    pods: PodNetworkPlan = PodNetworkPlan()
+    own_programs: tuple[str, ...] = ()
     epoch_us: Wall | None = None
     served: bool = False
     certificates: CertificatePlan = CertificatePlan()

@@ -311,6 +311,11 @@ class Cluster(Strict):
     """
     programs: dict[str, Program] = {}
     """Programs of images that are real: `my-image:1: {forward: "127.0.0.1:9000"}`."""
+    own_programs: list[Name] = []
+    """Names of controllers of your own, which faults of processes may name.
+
+    A file names no code: `--program NAME=MODULE:FUNCTION` does, or `add_program` in Python.
+    """
     network_policies: Literal["ignored", "enforced"] = "ignored"
     """`enforced`: the network of the nodes has a plugin that enforces NetworkPolicies."""
     epoch: str = ""

@@ -15,7 +15,7 @@ from sim.app.plain_plan import plain_nodes
 from sim.app.serving.serve import served
 from sim.errors import InputError
 from sim.kernel import NEVER_US
-from sim.scenario.plan.plan import ClusterPlan, ForwardPlan
+from sim.scenario.plan.plan import ClusterPlan, ForwardPlan, PodNetworkPlan
 from tests.cluster.cli.outside_server import ROOT, any_certificate
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -59,7 +59,7 @@ async def test_requests_to_a_pod_reach_a_server_on_this_machine_while_served() -
         [listener] = await nursery.start(serve)
         address = f"127.0.0.1:{listener.socket.getsockname()[1]}"
         plan = ClusterPlan(
-            naming="kubernetes", nodes=plain_nodes(1), programs={"own:1": ForwardPlan(address)}
+            naming="kubernetes", nodes=plain_nodes(1), pods=PodNetworkPlan({"own:1": ForwardPlan(address)})
         )
         cluster = Cluster(plan, seed=1)
         async with (
@@ -96,7 +96,7 @@ def test_a_forwarded_program_has_a_host_and_a_port(tmp_path: Path) -> None:
             load(path)
         assert f"'{address}' is no HOST:PORT" in str(failed.value)
     path.write_text(SCENARIO % "127.0.0.1:9000")
-    assert load(path).cluster.programs["own:1"].address == "127.0.0.1:9000"
+    assert load(path).cluster.pods.servers["own:1"].address == "127.0.0.1:9000"
 
 
 async def test_a_run_that_is_not_served_refuses_a_forwarded_program(tmp_path: Path) -> None:

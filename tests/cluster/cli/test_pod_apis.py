@@ -14,7 +14,7 @@ from sim.app.parts.api_services import resource_list
 from sim.app.plain_plan import plain_nodes
 from sim.app.serving.serve import served
 from sim.kernel.network import Rule
-from sim.scenario.plan.plan import ClusterPlan, ForwardPlan
+from sim.scenario.plan.plan import ClusterPlan, ForwardPlan, PodNetworkPlan
 from tests.cluster.cli.outside_server import ROOT, any_certificate, bundle, listening
 from tests.cluster.cli.test_api_services import GROUP, api_service, condition
 
@@ -79,7 +79,7 @@ async def test_a_real_server_behind_a_pod_is_checked_and_gets_requests() -> None
         }
 
     async with listening(page, "wardle.default.svc") as real:
-        plan = replace(PLAN, programs={"own:1": ForwardPlan(f"127.0.0.1:{real.port}")})
+        plan = replace(PLAN, pods=PodNetworkPlan({"own:1": ForwardPlan(f"127.0.0.1:{real.port}")}))
         cluster = Cluster(plan, seed=1)
         trust = {"caBundle": bundle(real.authority), "insecureSkipTLSVerify": False}
         async with (

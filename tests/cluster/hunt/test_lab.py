@@ -31,11 +31,11 @@ def test_hunt_of_a_lab_begins_where_the_lab_is() -> None:
     assert result.stories[0].finding.failed == ("nodes stay",)
 
 
-def test_hunt_of_a_lab_with_a_program_is_refused() -> None:
+def test_hunt_of_a_lab_with_a_program_of_a_cell_is_refused() -> None:
     async def main(_: object) -> None:
         return
 
     with Lab(nodes=1) as lab:
         lab.add_program("mine", main)
-        with pytest.raises(InputError, match="a hunt has no programs of a lab"):
+        with pytest.raises(InputError, match="is a function that other processes cannot find"):
             lab.hunt("1 runs")

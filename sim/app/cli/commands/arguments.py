@@ -18,6 +18,7 @@ from sim.units import JSON_WHOLE_MAX
 if TYPE_CHECKING:
     from sim.app.study.outcome import Outcome
     from sim.app.study.pool import Pool
+    from sim.scenario.plan.plan import Plan
 
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -53,6 +54,15 @@ def programs_of(arguments: argparse.Namespace) -> dict[str, str]:
         if not (name and sign and reference):
             raise InputError(f"{name!r} is no program", "--program", "write it as NAME=module:function")
     return references({name: reference for name, _, reference in pairs})
+
+
+def with_programs(arguments: argparse.Namespace, plan: Plan) -> Plan:
+    """A plan with the programs of the user.  Raises InputError."""
+    if not arguments.program and not plan.cluster.own_programs:
+        return plan
+    from sim.app.process.own_programs import bound
+
+    return bound(plan, programs_of(arguments))
 
 
 def scenario_file(text: str) -> Path:

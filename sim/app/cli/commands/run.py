@@ -26,9 +26,9 @@ from sim.app.cli.commands.arguments import (
     gathered,
     output_file,
     pool_of,
-    programs_of,
     report_of,
     stopped_early,
+    with_programs,
 )
 from sim.app.cli.commands.serve import client_configs, pace, port
 from sim.app.process.interrupts import ends_as_interrupts
@@ -95,7 +95,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from sim.app.notes import notes_of
 
     plan = checked_plan(arguments.scenario, arguments.set, arguments.variant)
-    plan = replace(plan, own_programs=tuple(programs_of(arguments).items()))
+    plan = with_programs(arguments, plan)
     arguments.set = [*plan.settings]  # with those of the variant
     for note in notes_of(plan):
         tell(note)

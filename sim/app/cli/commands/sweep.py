@@ -13,12 +13,14 @@ from sim.app.cli.commands.arguments import (
     EXIT_OK,
     Files,
     add_many,
+    add_programs,
     add_scenario,
     add_seed,
     check_outputs,
     gathered,
     output_file,
     pool_of,
+    programs_of,
     report_of,
     stopped_early,
 )
@@ -34,6 +36,7 @@ def add(commands: Commands) -> None:
     """Add the command."""
     sweep = commands.add_parser("sweep")
     add_scenario(sweep)
+    add_programs(sweep)
     sweep.add_argument("--vary", action="append", required=True, metavar="KEY=V1,V2,...")
     add_seed(sweep)
     add_many(sweep, SEEDS)
@@ -57,7 +60,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
         arguments.csv, arguments.values, arguments.report, arguments.resume, inputs=(arguments.scenario,)
     )
     axes = [parse_axis(text) for text in arguments.vary]
-    points = points_of(arguments.scenario, arguments.set, axes)
+    points = points_of(arguments.scenario, arguments.set, axes, programs_of(arguments))
     jobs = list(jobs_of_points(points, arguments.seed, arguments.seeds))
     report = report_of(arguments, f"{points[0].plan.name}-sweep")
     results, pool = Results(arguments.resume), pool_of(arguments)

@@ -8,7 +8,14 @@ from shutil import copyfileobj
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from sim.app.cli.commands.arguments import EXIT_OK, add_seed, check_outputs, scenario_file
+from sim.app.cli.commands.arguments import (
+    EXIT_OK,
+    add_programs,
+    add_seed,
+    check_outputs,
+    programs_of,
+    scenario_file,
+)
 from sim.app.cli.commands.run import add_outputs, run_once
 from sim.app.process.printed import tell
 from sim.errors import InputError
@@ -25,6 +32,7 @@ def add(commands: Commands) -> None:
     back.add_argument("trace", type=Path, metavar="TRACE")
     back.add_argument("time", metavar="TIME")
     back.add_argument("--scenario", type=scenario_file, metavar="FILE")
+    add_programs(back)
     back.add_argument("words", nargs=argparse.REMAINDER, metavar="-- WORDS ...")
     back.set_defaults(call=_back)
     fork = commands.add_parser("fork")
@@ -34,6 +42,7 @@ def add(commands: Commands) -> None:
     fork.add_argument("--instead", action="store_true")
     fork.add_argument("--for", dest="lasts", default="", metavar="TIME")
     fork.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    add_programs(fork)
     add_seed(fork)
     add_outputs(fork, "out/<scenario>-fork.html")
     fork.set_defaults(call=_fork)
@@ -45,7 +54,8 @@ def _back(arguments: argparse.Namespace) -> int:
 
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     look = look_of(words)
-    for line in as_it_was(arguments.trace, instant(arguments.time), look, arguments.scenario):
+    programs = programs_of(arguments)
+    for line in as_it_was(arguments.trace, instant(arguments.time), look, arguments.scenario, programs):
         print(line)
     return EXIT_OK
 
@@ -69,6 +79,7 @@ def _fork(arguments: argparse.Namespace) -> int:
         lasts=arguments.lasts,
         settings=arguments.set,
         seed=arguments.seed,
+        programs=programs_of(arguments),
     )
 
     def from_checkpoint(trace: Path | None) -> Result | None:
