@@ -36,14 +36,15 @@ if TYPE_CHECKING:
 DEFAULTS = {"nodes": 3, "naming": "kubernetes", "boot": "10s"}
 PACE = 20.0  # virtual seconds a second, for programs outside
 SERVING = ("pace", "wait_for_client", "reaction")  # parameters of serving
-NOT_OF_CLUSTERS = (*SERVING, "hunt")
+NOT_OF_CLUSTERS = (*SERVING, "hunt", "own_programs")
 HUNT_RUNS, SHRINK_RUNS = 20, 30
 TEXT_MAX = 200  # of a failure in a story
 FOREVER = "100000h"
 _MARKERS = (
     "orrery(nodes=3, naming='kubernetes', boot='10s', pace=20, profile='envtest', wait_for_client=True, "
     "reaction=0.2, hunt=20, ...): parameters of the cluster, of serving it, or of the lab; hunt: number of tests "
-    "with drawn faults, the section `hunt` of a scenario with `runs`, or a file of steps",
+    "with drawn faults, the section `hunt` of a scenario with `runs`, or a file of steps; own_programs: names of "
+    "programs that the test adds, which faults may hit",
     "seeds(count_or_list): run a test that uses a cluster, a lab or `seed` under several seeds",
 )
 
@@ -152,6 +153,8 @@ def _document(item: pytest.Item, number: int) -> dict[str, Any]:
     section = {"naming": given["naming"], "boot": str(given["boot"]), **given.get("cluster", {})}
     if given["nodes"]:
         section["nodes"] = [group]
+    if "own_programs" in given:
+        section["ownPrograms"] = list(given["own_programs"])
     return drawn_document(number, _hunt(given["hunt"]).section, section)
 
 
@@ -229,6 +232,11 @@ def lab(request: pytest.FixtureRequest, seed: int, drawn_steps: list[dict[str, A
     from sim import Lab
 
     parameters = _parameters(request.node)
+    if "own_programs" in parameters:
+        parameters["cluster"] = {
+            "ownPrograms": [*parameters["own_programs"]],
+            **parameters.get("cluster", {}),
+        }
     for name in NOT_OF_CLUSTERS:
         parameters.pop(name, None)
     if "scenario" in parameters:
@@ -257,11 +265,14 @@ def _cluster(request: pytest.FixtureRequest, seed: int) -> Cluster:
     from sim import Cluster
 
     parameters = _parameters(request.node)
+    own = parameters.get("own_programs", ())
     for name in NOT_OF_CLUSTERS:
         parameters.pop(name, None)
     tried = request.node.stash.get(TRIED, None)
     trace = {} if tried is None or tried.trace is None else {"trace": tried.trace}
-    return Cluster(**{**parameters, **trace, "seed": seed})
+    made = Cluster(**{**parameters, **trace, "seed": seed})
+    made.name_programs(*own)
+    return made
 
 
 def _open_for(request: pytest.FixtureRequest, what: AbstractAsyncContextManager[Any]) -> None:

@@ -353,13 +353,12 @@ class Cluster:
         user: str = "",
         groups: Sequence[str] = (),
     ) -> Actor:
-        """Run a program of the caller, such as a controller, as a process of the cluster.
+        """Run a program of the caller, such as a controller, as a process that steps may name.
 
-        An exception of the program ends the run and is raised by `run_*`. Steps may name the actor.
-        A request for objects of an unknown definition raises `NoResource`, a KeyError.
+        An exception of the program ends the run and is raised by `run_*`. A request for objects of
+        an unknown definition raises `NoResource`, a KeyError.
 
-        user, groups: the user of its requests; by default an administrator with the name of
-            the process and with all rights
+        user, groups: of its requests; by default an administrator with the name of the process
         """
         if name in self.supervisor.actors:
             raise InputError(f"there is a process {name!r}", "", "give it another name")
@@ -370,9 +369,12 @@ class Cluster:
 
         actor = self.supervisor.add(name, run, restart_us=RESTART_US, start=False)
         self._boots.add(actor, actor.start)
-        own = dict.fromkeys((*self.plan.own_programs, name))  # which steps may name
-        self.plan = replace(self.plan, own_programs=(*own,))
+        self.name_programs(name)
         return actor
+
+    def name_programs(self, *names: str) -> None:
+        """Let steps name programs of the caller, also before `add_program` adds them."""
+        self.plan = replace(self.plan, own_programs=(*dict.fromkeys((*self.plan.own_programs, *names)),))
 
     def metrics(self) -> ComponentMetrics:
         """The metrics of API servers, controller managers and schedulers from the first call on.
@@ -454,8 +456,7 @@ class Cluster:
 
         doors: the servers as the actor reaches them; host: of the actor, by default of its name
         """
-        servers = list(self.api_servers)
-        tail = ctx.name.rsplit("-", 1)[-1]
+        servers, tail = list(self.api_servers), ctx.name.rsplit("-", 1)[-1]
         start = int(tail) % len(servers) if tail.isdigit() else 0
         reached = self.files.verified(doors or self.api_servers)
         return [Channel(ctx, host or ctx.name, reached, each) for each in servers[start:] + servers[:start]]
@@ -540,9 +541,8 @@ class Cluster:
         return ask(self._server(), request)
 
     def _server(self) -> ApiServer:
-        for server in self.api_servers.values():
-            if server.running:
-                return server
+        if server := next((one for one in self.api_servers.values() if one.running), None):
+            return server
         raise RuntimeError("no API server is running")
 
     def list(self, resource: str, namespace: str = "", selector: str = "") -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ import trio
 
 from sim.app.hunt.features import Features
 from sim.app.options import check_options
-from sim.app.process.own_programs import bound
+from sim.app.process.own_programs import with_functions
 from sim.app.run import run_plan
 from sim.app.study.outcome import (
     COLLECT_EVERY,
@@ -124,7 +124,7 @@ def planned(
     programs = value.pop(PROGRAMS, {})
     plan = compile_plan(Document("", value), folder)
     check_options(plan.cluster)
-    return bound(plan, programs)
+    return with_functions(plan, programs)
 
 
 def without_programs(document: Mapping[str, Any]) -> Mapping[str, Any]:

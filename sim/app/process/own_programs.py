@@ -50,19 +50,21 @@ def references(programs: Mapping[str, Program | str]) -> dict[str, str]:
 
 
 def bound(plan: Plan, programs: Mapping[str, str]) -> Plan:
+    """As `with_functions`.  Raises InputError if the plan has the name of a program without one."""
+    refuse_missing(plan.cluster.own_programs, programs, plan.file)
+    return with_functions(plan, programs)
+
+
+def with_functions(plan: Plan, programs: Mapping[str, str]) -> Plan:
     """A plan with functions for the programs of a user; it names them all.
 
     programs: "module:function" by the name of the process
-    Raises InputError if the plan has the name of a program without a function.
     """
-    named = plan.cluster.own_programs
-    refuse_missing(named, programs, plan.file)
-    new = [name for name in programs if name not in named]
-    if not new:
-        return replace(plan, own_programs=tuple((name, programs[name]) for name in named))
-    document = None if plan.document is None else declared(plan.document, new)
-    cluster = replace(plan.cluster, own_programs=(*named, *new))
-    return bound(replace(plan, cluster=cluster, document=document), programs)
+    names = dict.fromkeys((*plan.cluster.own_programs, *programs))
+    document = None if plan.document is None else declared(plan.document, programs)
+    cluster = replace(plan.cluster, own_programs=tuple(names))
+    own = tuple((name, programs[name]) for name in names if name in programs)
+    return replace(plan, cluster=cluster, document=document, own_programs=own)
 
 
 def declared(document: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:

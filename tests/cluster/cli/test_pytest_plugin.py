@@ -182,6 +182,58 @@ async def test_no_story(cluster):
     pass
 """
 
+OWN = """
+import pytest
+
+
+async def operator(client):
+    while True:
+        await client.list("nodes")
+        await client.ctx.sleep_us(1_000_000)
+
+
+CRASH = {"runs": 1, "duration": "4m", "palette": [{"crash": {"actor": "operator"}}], "folder": "stories"}
+
+
+@pytest.mark.orrery(nodes=1, own_programs=["operator"], hunt=CRASH)
+async def test_operator_runs(cluster):
+    process = cluster.add_program("operator", operator)
+    await cluster.run_for("4m")
+    assert process.running
+
+
+@pytest.mark.orrery(nodes=1, own_programs=["operator"], hunt={"runs": 1, "palette": ["stall"]})
+def test_operator_runs_in_a_lab(lab):
+    lab.add_program("operator", operator)
+    lab.stall(actor="operator", for_="1m")
+    lab.run("4m")
+
+
+@pytest.mark.orrery(nodes=1, own_programs=["operator"], hunt="stories/test_operator_runs-hunt0.yaml")
+async def test_operator_stays_away(cluster):
+    process = cluster.add_program("operator", operator)
+    await cluster.run_for("4m")
+    assert not process.running
+"""
+
+
+@pytest.mark.slow
+def test_steps_of_a_hunt_hit_the_programs_of_a_test(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.makepyfile(test_own=OWN)
+    result = pytester.runpytest_subprocess(
+        "-p", "orrery.pytest_plugin", "-p", "no:cacheprovider", timeout=300
+    )
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "timeline: [[]{at: 1m, name: crash-?, crash: {actor: operator}}[]]",
+            "FAILED *test_operator_runs[[]*",
+        ]
+    )
+
 
 @pytest.mark.slow
 def test_hunt_repeats_a_test_with_drawn_steps_and_shows_those_of_a_failure(
