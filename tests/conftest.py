@@ -8,6 +8,10 @@ disposition of every signal that its parent handles.
 Where the machine forbids Python to write compiled modules, each of the hundreds of processes that
 tests start compiled all that it imports, which is three quarters of the cost of its start.
 
+A test of servers and clients in real time that fails runs once more, since other work on the
+machine may make a connection late; the summary shows how it failed.  Tests that compare runs never
+do: a run that is not repeatable must fail at once.
+
 Holds: a process that a test starts has the default disposition of each of SIGNALS; a signal that
 the suite itself was started to ignore still does nothing to it.  Each module is compiled once.
 """
@@ -17,6 +21,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -30,6 +35,16 @@ sys.dont_write_bytecode = False
 # Once, at the begin: Hypothesis refuses a limit of calls that changes while a test runs.
 make_room()
 
+TESTS = Path(__file__).resolve().parent
+REAL_TIME = (
+    "actor/test_http",
+    "cluster/cli/",
+    "cluster/daemons/",
+    "cluster/lab/",
+    "contract/",
+    "unit/sim/wire/",
+)
+COMPARED = ("test_fast_plain.py", "test_random_sessions.py", "test_replay.py", "test_scenarios.py")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -46,6 +61,14 @@ def pytest_configure() -> None:
     for number in SIGNALS:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, _do_nothing)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests in real time run once more if they fail."""
+    for item in items:
+        place = item.path.relative_to(TESTS).as_posix() if item.path.is_relative_to(TESTS) else ""
+        if place.startswith(REAL_TIME) and item.path.name not in COMPARED:
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.fixture(params=[True, False], ids=["direct", "hypercorn"])
