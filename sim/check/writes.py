@@ -103,7 +103,7 @@ class Unrest:
         else:
             written.fields.update(dict.fromkeys(changed_fields(change.prev.obj, change.item.obj)))
 
-    def words(self, since_us: int = 0) -> str:
+    def words(self, since_us: int) -> str:
         """What was written since then, the most frequent object first; "" if nothing was."""
         late = [(key, one) for key, one in self.of.items() if one.last_us >= since_us]
         late.sort(key=lambda pair: (-pair[1].count, pair[0]))

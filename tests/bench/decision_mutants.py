@@ -76,6 +76,7 @@ BESIDE = {
     "actors/controllers/garbagecollector": ("tests/actor/controllers/test_collectors.py",),
     "actors/controllers/endpointslice/topology_hints": ("tests/actor/controllers/test_topology_hints.py",),
     "actors/controllers/endpointslicemirroring": ("tests/actor/controllers/test_endpoints_mirrored.py",),
+    "actors/controllers/podgc": ("tests/actor/controllers/test_collectors.py",),
     "actors/node/pods/restarts": ("tests/actor/node/test_pods.py",),
     "actors/scheduler/match": ("tests/unit/actors/scheduler/plugins/test_nodes.py",),
     "actors/scheduler/plugins": (

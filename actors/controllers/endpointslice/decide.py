@@ -345,7 +345,7 @@ def _pack(
         now = [pool.pop(key) for key in map(identity, old) if key in pool]
         if old and not now:
             changes.delete.append(piece)
-        elif now != old and now != without_hints(old):
+        elif now != without_hints(old):
             touched.append({**piece, "endpoints": now})
         elif wanted.is_relabelled(piece):
             touched.append(piece)

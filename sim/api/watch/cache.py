@@ -388,7 +388,8 @@ class WatchCache:
         if self._by_key:
             for watch in self._by_key.get(change.item.key, ()):
                 wanted = self._push(watch, change) or wanted
-        if self._by_value and self._index_value is not None:
+        if self._by_value:
+            assert self._index_value is not None  # only a cache with an index has watches by value
             prev, spec = change.prev, change.item.obj.get("spec")
             value = self._index_value(spec)
             if value:

@@ -55,8 +55,8 @@ class Steady(Invariant):
         if never := self.unopened(target):
             return never
         took_us = self.since_us(self._last_us)
-        if self._late.of:
-            return self.broken(f"still changes: {self._late.words()}", target, (took_us / 1e6,))
+        if late := self._late.words(self.deadline_us):
+            return self.broken(f"still changes: {late}", target, (took_us / 1e6,))
         if self.stop_us(end_us) < self.deadline_us:
             return self.too_short(target, end_us)
         return self.kept(f"last write {self.shown(took_us)} {self.since}", target, (took_us / 1e6,))

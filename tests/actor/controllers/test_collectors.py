@@ -308,6 +308,18 @@ async def test_pods_of_a_deleted_node_are_deleted_after_its_quarantine() -> None
         assert len({*deletes}) == 2  # one after the other
 
 
+async def test_pods_stay_while_no_server_says_that_their_node_is_gone() -> None:
+    async with world(["podgc"]) as found:
+        await found.create("pods", pod("goes", nodeName="nowhere"))
+        found.quota.refuse_once("get", "nodes", 500, "InternalError", "no")
+        gets = found.quota.watch("get", "nodes")
+        # passes at 1, 21 s and so on: found at 21 s, asked for at 61 s
+        await found.settle(65 * SECOND)
+        assert len(gets) == 1 and await found.names("pods") == ["goes"]
+        await found.settle(60 * SECOND)
+        assert len(gets) == 2 and await found.names("pods") == []
+
+
 async def test_failed_delete_of_orphaned_pod_is_retried_forty_seconds_later() -> None:
     async with world(["podgc"]) as found:
         await found.create("pods", pod("goes", nodeName="nowhere"))

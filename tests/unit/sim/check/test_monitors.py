@@ -165,6 +165,12 @@ def test_leader_without_a_process_is_unavailable_before_its_lease_runs_out() -> 
     assert truth.objects == seen.objects == ()
 
 
+def test_lease_of_a_process_that_never_ran_leads_for_the_control_plane_only() -> None:
+    run = Run(component("scheduler", "0s"), component("scheduler", "0s", view="controlPlane"))
+    renew(run, 1, "scheduler-7_x")
+    assert [verdict.ok for verdict in run.checker.verdicts(10_000_000)] == [False, True]
+
+
 def test_api_servers_that_run_are_counted() -> None:
     run = Run(component("apiserver", "0s"), component("apiserver", "9s", below=2))
     for name in ("apiserver-0", "apiserver-1"):
@@ -201,6 +207,14 @@ def test_rate_is_that_of_the_object_with_most_changes(at_most: int, ok: bool) ->
     verdict = run.verdict(400)
     assert (verdict.ok, verdict.measured) == (ok, "5")
     assert verdict.objects == (() if ok else ("//pods/default/p",))
+
+
+def test_rate_is_broken_by_the_change_that_first_exceeds_it() -> None:
+    run = Run({"count": {"changed": "pods"}, "per": "1m", "atMost": 1})
+    for at_s, name in ((1, "p"), (2, "p"), (3, "p"), (90, "q"), (91, "q")):
+        run.pod(at_s, name, f"n{at_s}")
+    verdict = run.verdict(100)
+    assert (verdict.measured, verdict.objects) == ("2", ("//pods/default/p",))
 
 
 @pytest.mark.parametrize(

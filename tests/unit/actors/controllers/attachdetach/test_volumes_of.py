@@ -55,6 +55,7 @@ def test_disk_behind_a_bound_claim_is_attached() -> None:
         (claim(""), disk()),
         (claim(), None),
         (claim(), disk("of another claim")),
+        (claim(), {"metadata": {"name": "v"}, "spec": {"csi": {"driver": "d", "volumeHandle": "h"}}}),
         (claim(), disk(hostPath={"path": "/"})),
     ],
 )

@@ -11,6 +11,7 @@ from actors.controllers.daemonset.decide import (
     NodeFit,
     View,
     count_status,
+    decide_roll,
     is_status_stale,
     pods_by_node,
     rolling_limits,
@@ -180,6 +181,9 @@ def daemon_pod(name: str, onto: str, ready: bool) -> Obj:
 class FakeView:
     """A node with the label `out` needs no pod; pods named new... have the present template."""
 
+    def __init__(self, **limits: Any) -> None:
+        self.owner = rolling(**limits)
+
     def fit(self, onto: Obj) -> tuple[bool, bool]:
         return ("out" not in onto["metadata"]["labels"], True)
 
@@ -209,3 +213,11 @@ def test_status_counts_each_node_once_by_its_oldest_pod() -> None:
         "numberAvailable": 1,
         "numberUnavailable": 3,
     }
+
+
+@pytest.mark.parametrize(("surge", "created"), [(1, []), (2, ["b"]), (3, ["b", "c"])])
+def test_node_with_several_old_pods_takes_a_place_of_the_surge(surge: int, created: list[str]) -> None:
+    view = cast("View", FakeView(maxUnavailable=0, maxSurge=surge))
+    old = [daemon_pod(f"old-{index}-available", onto, ready=True) for index, onto in enumerate("aabc")]
+    changes = decide_roll(view, [node(name) for name in "abc"], pods_by_node(old))
+    assert (changes.create, changes.delete) == (created, [])

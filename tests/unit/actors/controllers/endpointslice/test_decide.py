@@ -58,6 +58,16 @@ def test_endpoints_stay_in_their_slice_without_a_write() -> None:
     assert changes == Changes()
 
 
+def test_endpoints_stay_in_their_slice_without_a_write_while_their_hints_stay() -> None:
+    hinted = piece("x", "a", "b")
+    for one, zone in zip(hinted["endpoints"], "yz", strict=True):
+        one |= {"zone": zone, "hints": {"forZones": [{"name": zone}]}}
+    pool: Pool = {((name,), ""): {**endpoint(name), "zone": zone} for name, zone in ("ay", "bz")}
+    groups: Groups = {repr(sorted(map(repr, PORTS))): (PORTS, pool)}
+    changes = reconcile(WANTED, groups, [hinted], "IPv4", {"y": 0.5, "z": 0.5})
+    assert (changes.update, changes.hinted) == ([], {"y": 1, "z": 1})
+
+
 def test_changed_slices_are_filled_before_unchanged_ones() -> None:
     changes = run([piece("x", "a", "gone"), piece("y", "b", "c")], "a", "b", "c", "d")
     assert (held(changes.update), changes.create) == ([["a", "d"]], [])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from actors.controllers.statefulset.decide import (
     Act,
     Plan,
@@ -44,8 +46,11 @@ def pod(ordinal: int, ready: bool = True, revision: str = "r1", **meta: Any) -> 
     }
 
 
-def run(owner: Obj, pods: list[Obj], update: str = "r1", fail: bool = False) -> tuple[list[str], Plan]:
-    plan = Plan(owner, {}, Revisions("r1", update, TEMPLATE, TEMPLATE), pods, NAMES_ORCH, 0)
+def run(
+    owner: Obj, pods: list[Obj], update: str = "r1", fail: bool = False, several: bool = False
+) -> tuple[list[str], Plan]:
+    revisions = Revisions("r1", update, TEMPLATE, TEMPLATE)
+    plan = Plan(owner, {}, revisions, pods, NAMES_ORCH, 0, several=several)
     acts: list[Act] = []
     generator = steps(plan)
     try:
@@ -90,6 +95,16 @@ def test_update_replaces_one_pod_from_the_top_even_in_parallel_set() -> None:
     assert run(stateful(3, **PARALLEL), newest, update="r2")[0] == []
     on_delete = stateful(3, updateStrategy={"type": "OnDelete"})
     assert run(on_delete, pods, update="r2")[0] == []
+
+
+@pytest.mark.parametrize(("partition", "ordinals"), [(None, [2, 1, 0]), (0, [2, 1, 0]), (2, [2])])
+def test_update_of_several_pods_goes_down_to_the_partition(
+    partition: int | None, ordinals: list[int]
+) -> None:
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": partition, "maxUnavailable": 3}}
+    pods = [pod(0), pod(1), pod(2)]
+    acts, _ = run(stateful(3, updateStrategy=strategy), pods, update="r2", several=True)
+    assert acts == [f"replace web-{ordinal}" for ordinal in ordinals]
 
 
 def test_set_being_deleted_does_nothing() -> None:
