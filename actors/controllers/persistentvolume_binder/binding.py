@@ -63,7 +63,7 @@ class Binding:
     def _sync_unbound_claim(self, claim: Obj) -> Steps[None]:
         names = self._names
         class_name = class_of(claim, names)
-        delays = bool(class_name) and delays_binding(self.seen.class_of(class_name))
+        delays = delays_binding(self.seen.class_of(class_name))
         volume = decide.best_match(claim, self.seen.volumes(), names, delays)
         if volume is not None:
             yield from self._bind(volume, claim)

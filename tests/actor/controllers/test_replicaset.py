@@ -107,6 +107,32 @@ async def test_pod_is_available_only_after_min_ready_seconds() -> None:
         assert (await w.get("replicasets", "web"))["status"]["availableReplicas"] == 1
 
 
+async def test_adopted_pod_is_available_after_min_ready_seconds_without_an_event() -> None:
+    async with world(LOOPS) as w:
+        labelled: Obj = {"metadata": {"name": "p", "labels": {"app": "web"}}, "spec": POD_SPEC}
+        created = (await w.create("pods", labelled))["metadata"]["creationTimestamp"]
+        condition = {"type": "Ready", "status": "True", "lastTransitionTime": created}
+        await w.patch("pods", "p", {"status": {"phase": "Running", "conditions": [condition]}}, "status")
+        await w.create("replicasets", workload("ReplicaSet", "web", replicas=1, minReadySeconds=30))
+        await w.settle(25 * SECOND)
+        assert "availableReplicas" not in (await w.get("replicasets", "web"))["status"]
+        await w.settle(10 * SECOND)
+        assert (await w.get("replicasets", "web"))["status"]["availableReplicas"] == 1
+
+
+async def test_set_that_is_being_deleted_replaces_no_pod() -> None:
+    async with world(LOOPS) as w:
+        made = workload("ReplicaSet", "web", replicas=1)
+        made["metadata"]["finalizers"] = ["x.io/hold"]
+        await w.create("replicasets", made)
+        await w.settle()
+        await w.delete("replicasets", "web")
+        await w.delete("pods", (await w.names("pods"))[0])
+        await w.settle()
+        assert await w.names("pods") == []
+        assert (await w.get("replicasets", "web"))["status"]["replicas"] == 0
+
+
 async def test_rejected_delete_is_reported_in_a_condition_with_its_prefix() -> None:
     async with world(LOOPS) as w:
         await w.create("replicasets", workload("ReplicaSet", "web", replicas=1))

@@ -51,6 +51,12 @@ def test_uneven_schedule_is_treated_as_even() -> None:
     assert found == Missed(at("2026-03-08T09:00:00Z"), 4)
 
 
+def test_run_with_no_further_one_within_five_years_is_an_error() -> None:
+    leap_day = parse_schedule("0 0 29 2 *")  # 2100 is no leap year
+    with pytest.raises(ScheduleError, match="less than 1 second"):
+        most_recent(at("2096-01-01T00:00:00Z"), at("2096-03-01T00:00:00Z") * SECOND, leap_day)
+
+
 def test_schedule_that_never_comes_is_an_error_without_next_sync() -> None:
     never = parse_schedule("0 0 31 2 *")
     with pytest.raises(ScheduleError):

@@ -221,3 +221,10 @@ def test_node_with_several_old_pods_takes_a_place_of_the_surge(surge: int, creat
     old = [daemon_pod(f"old-{index}-available", onto, ready=True) for index, onto in enumerate("aabc")]
     changes = decide_roll(view, [node(name) for name in "abc"], pods_by_node(old))
     assert (changes.create, changes.delete) == (created, [])
+
+
+def test_oldest_of_two_pods_on_a_node_counts_for_the_status() -> None:
+    young, old = daemon_pod("new-available", "a", ready=True), daemon_pod("old", "a", ready=False)
+    young["metadata"]["creationTimestamp"] = "2021-01-01T00:00:00Z"
+    counts = count_status(cast("View", FakeView()), [node("a")], pods_by_node([young, old]))
+    assert (counts["numberReady"], counts["updatedNumberScheduled"]) == (0, 0)

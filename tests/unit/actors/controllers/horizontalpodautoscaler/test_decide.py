@@ -85,6 +85,12 @@ def test_unready_pod_counts_idle_when_growing_and_not_when_shrinking() -> None:
 def test_guesses_never_reverse_the_direction() -> None:
     two = [pod("a"), pod("b")]
     assert replicas(two, {"a": 300}, 50, 2) == 2  # with the other pod's 1000 it exceeds the target
+    assert replicas(THREE, {"a": 800}, 50, 3) == 3  # with 0 of the others it is below
+
+
+def test_size_stays_if_the_number_of_pods_would_move_it_against_their_usage() -> None:
+    assert replicas(THREE, {"a": 100, "b": 100}, 50, 2) == 2  # 40 % on three pods
+    assert replicas(THREE, {"a": 900, "b": 900}, 50, 5) == 5  # 60 %
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,8 @@ def test_changed_heartbeat_time_or_newer_lease_is_a_heartbeat() -> None:
     assert health.probe_us == 4
     observe(health, ready(heartbeat="t1"), lease(1), 5, 0)  # the node's clock was set back
     assert health.probe_us == 4
+    observe(health, ready(heartbeat="t1"), lease(3), 6, 0)
+    assert health.probe_us == 6
 
 
 def test_status_heartbeat_makes_the_same_lease_count_again_in_the_next_pass() -> None:

@@ -70,6 +70,13 @@ def test_bound_claim_gets_name_marks_and_capacity_of_its_volume() -> None:
     assert status == {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "3Gi"}}
 
 
+@pytest.mark.parametrize(("before", "after"), [("1Gi", "3Gi"), ("3072Mi", "3072Mi")])
+def test_claim_that_is_bound_gets_the_capacity_of_its_volume_if_it_differs(before: str, after: str) -> None:
+    had = {**claim(), "status": {"phase": "Pending", "capacity": {"storage": before}}}
+    status = decide.claim_in_phase(had, "Bound", volume("v", "3Gi"), NAMING)["status"]
+    assert status["capacity"] == {"storage": after}
+
+
 def test_claim_that_named_its_volume_is_not_marked_as_bound_by_the_controller() -> None:
     new = decide.claim_bound_to(claim(volumeName="v"), volume("v"), NAMING)
     assert new["metadata"]["annotations"] == {NAMING.annotation_bind_completed: "yes"}
@@ -100,6 +107,12 @@ def test_recycler_pod_mounts_the_volume_and_has_a_deadline_by_size() -> None:
     assert (pod["metadata"]["name"], pod["spec"]["activeDeadlineSeconds"]) == ("recycler-for-v", 300)
     assert pod["spec"]["volumes"] == [{"name": "vol", "hostPath": {"path": "/tmp/hostpath_pv/d"}}]
     assert decide.recycler_deadline_s(volume("w", "1Gi"), 60, 30) == 60
+
+
+def test_recycler_pod_keeps_all_of_its_template_but_the_generated_name() -> None:
+    meta = {"generateName": "recycle-", "namespace": "tools", "labels": {"a": "b"}}
+    pod = decide.recycler_pod(volume("v", nfs={"path": "/d"}), {**decide.RECYCLER, "metadata": meta}, 60)
+    assert pod["metadata"] == {"name": "recycler-for-v", "namespace": "tools", "labels": {"a": "b"}}
 
 
 def test_plugin_that_has_migrated_is_annotated_with_its_driver() -> None:
