@@ -114,7 +114,7 @@ def _rate_of(fit: Fit) -> Rate:
     if fit.strategy == MOST:
         return lambda capacity, used: min(used, capacity) * MAX_SCORE // capacity
     shape = [(utilization, score * MAX_SCORE // 10) for utilization, score in fit.shape]
-    return lambda capacity, used: _on_line(shape, 100 if used > capacity else used * 100 // capacity)
+    return lambda capacity, used: _on_line(shape, used * 100 // capacity)
 
 
 def _on_line(shape: Sequence[tuple[int, int]], at: int) -> int:

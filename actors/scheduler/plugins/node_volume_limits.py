@@ -93,7 +93,7 @@ class EBSLimits(InTree):
     def _limit(self, node: NodeInfo, names: Names) -> int:
         labels = node.labels
         kind = labels.get(names.label_beta_instance_type) or labels.get(names.label_instance_type) or ""
-        return self.NITRO_MAX if kind and self._NITRO.search(kind) else self.default
+        return self.NITRO_MAX if self._NITRO.search(kind) else self.default
 
 
 class GCEPDLimits(InTree):

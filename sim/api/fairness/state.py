@@ -215,10 +215,6 @@ def _boolean(value: bool) -> str:
 
 def table(rows: Sequence[Sequence[str]]) -> str:
     """Rows of equal length as aligned columns; the last column is not padded."""
-    cells = [[f"{cell}," for cell in row[:-1]] for row in rows]
-    widths = [max(CELL_MIN, *(len(cell) + 1 for cell in column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "".join([cell.ljust(width) for cell, width in zip(line, widths, strict=True)]) + row[-1]
-        for line, row in zip(cells, rows, strict=True)
-    ]
-    return "\n".join([*lines, ""])
+    widths = [max(CELL_MIN, *(len(cell) + 2 for cell in column)) for column in zip(*rows, strict=True)]
+    lines = [[*map(str.ljust, [f"{cell}," for cell in row[:-1]], widths), row[-1]] for row in rows]
+    return "".join([f"{''.join(line)}\n" for line in lines])

@@ -233,6 +233,24 @@ def test_in_tree_disks_count_for_the_driver_that_serves_them():
     assert reason(plugin, world, *disks("awsElasticBlockStore", "volumeID", "d")) == ""
 
 
+REPLACED = {
+    "aws-ebs": "ebs.csi.aws.com",
+    "gce-pd": "pd.csi.storage.gke.io",
+    "azure-disk": "disk.csi.azure.com",
+}
+
+
+@pytest.mark.parametrize("full", REPLACED)
+def test_an_unbound_claim_counts_for_the_driver_that_replaces_that_of_its_class(full):
+    world = Disks()
+    for plugin in REPLACED:
+        world.storage_class(plugin, provisioner=N.in_tree(plugin))
+        world.claim(plugin, storageClassName=plugin)
+    migrate(world, *REPLACED, drivers=[{"name": REPLACED[full], "allocatable": {"count": 0}}])
+    found = {plugin: reason(NodeVolumeLimits(), world, of_claim(plugin)) for plugin in REPLACED}
+    assert found == {plugin: FULL if plugin == full else "" for plugin in REPLACED}
+
+
 def test_migrated_drivers_are_listed_with_commas():
     node = {"metadata": {"annotations": {N.annotation_migrated_plugins: f"x,{N.in_tree('gce-pd')}"}}}
     assert is_migrated(node, "gce-pd", N)

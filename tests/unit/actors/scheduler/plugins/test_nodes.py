@@ -11,6 +11,7 @@ from actors.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from actors.scheduler.plugins.taint_toleration import TaintToleration
 from sim.api.scheduling import NodeTerm
 from sim.ident import NAMES
+from sim.options.scheduling.profiles import LEAST, MOST, RATIO, Fit, ProfileSpec
 from tests.unit.actors.scheduler.test_attempt import World
 
 N = NAMES["orch"]
@@ -28,6 +29,15 @@ def a_node(world, name="a", taints=(), unschedulable=False, images=(), **allocat
     }
     world.cluster.set_node(obj)
     return world.cluster.nodes[name]
+
+
+def with_taken(world, taken, **allocatable):
+    """A node on which a pod has asked for these amounts."""
+    node = a_node(world, **allocatable)
+    pod = world.pod(nodeName="a")
+    pod["spec"]["containers"][0]["resources"]["requests"] = taken
+    world.cluster.set_pod(world.cluster.templates.info(pod))
+    return node
 
 
 def template_of(world, requests=None, images=("i",), **spec):
@@ -156,11 +166,76 @@ def test_the_share_that_stays_free_is_the_mean_of_what_the_node_has(have, wanted
 )
 def test_balance_is_lost_by_half_the_difference_of_the_used_shares(have, taken, wanted, score):
     world = World()
-    node = a_node(world, **have)
-    pod = world.pod(nodeName="a")
-    pod["spec"]["containers"][0]["resources"]["requests"] = taken
-    world.cluster.set_pod(world.cluster.templates.info(pod))
+    node = with_taken(world, taken, **have)
     assert NodeResourcesBalancedAllocation(world.cluster).score(template_of(world, wanted), node) == score
+
+
+@pytest.mark.parametrize(
+    ("resources", "wanted", "score"),
+    [
+        (("cpu",), {"cpu": "2"}, 100),
+        (("cpu", "ephemeral-storage"), {"cpu": "2", "ephemeral-storage": "100"}, 80),  # 50 and 10
+        (("ephemeral-storage", "cpu"), {"cpu": "2", "ephemeral-storage": "100"}, 80),
+        # of 50, 10 and 30: the root of the mean of 400, 400 and 0
+        (
+            ("cpu", "memory", "ephemeral-storage"),
+            {"cpu": "2", "memory": "100", "ephemeral-storage": "300"},
+            83,
+        ),
+        (("cpu", "memory", "x.io/gpu"), {"cpu": "2", "memory": "500"}, 100),  # not asked for
+        (("cpu", "x.io/none"), {"cpu": "2", "x.io/none": "1"}, 100),  # the node has none
+        (("cpu", "x.io/gpu"), {"cpu": "2", "x.io/gpu": "9"}, 75),  # more than all is all
+    ],
+)
+def test_balance_of_listed_resources_is_lost_by_the_deviation_of_their_shares(resources, wanted, score):
+    world = World()
+    node = a_node(world, **{"x.io/gpu": "4"})
+    plugin = NodeResourcesBalancedAllocation(world.cluster, ProfileSpec(balanced=resources))
+    assert plugin.score(template_of(world, wanted), node) == score
+
+
+LINE = ((20, 2), (60, 10), (63, 0), (80, 4))
+
+
+@pytest.mark.parametrize(
+    ("percent", "score"),
+    [
+        (0, 20),  # before the first point as at it
+        (20, 20),
+        (40, 60),
+        (59, 98),
+        (60, 100),
+        (61, 67),  # down by 33.3, rounded towards zero
+        (62, 34),
+        (80, 40),
+        (90, 40),  # after the last point as at it
+        (110, 40),  # of what a node does not have as at 100
+    ],
+)
+def test_use_between_two_points_of_the_shape_scores_on_the_line_between_them(percent, score):
+    world = World()
+    node = a_node(world)
+    fit = Fit(strategy=RATIO, resources=(("ephemeral-storage", 1),), shape=LINE)
+    plugin = NodeResourcesFit(world.cluster, ProfileSpec(fit=fit))
+    wanted = {"ephemeral-storage": str(percent * 10)}
+    assert plugin.score(template_of(world, wanted), node) == score
+
+
+@pytest.mark.parametrize(
+    ("resource", "score"),
+    [("cpu", 75), ("memory", 60), ("ephemeral-storage", 50), ("x.io/gpu", 70)],
+)
+@pytest.mark.parametrize("strategy", [LEAST, MOST])
+def test_use_of_a_listed_resource_is_what_pods_on_the_node_and_the_new_one_ask_for(strategy, resource, score):
+    world = World()
+    taken = {"cpu": "1", "memory": "100", "ephemeral-storage": "200", "x.io/gpu": "1"}
+    node = with_taken(world, taken, **{"x.io/gpu": "10"})
+    wanted = {"cpu": "2", "memory": "500", "ephemeral-storage": "300", "x.io/gpu": "6"}
+    plugin = NodeResourcesFit(
+        world.cluster, ProfileSpec(fit=Fit(strategy=strategy, resources=((resource, 1),)))
+    )
+    found = plugin.score(template_of(world, wanted), node)
+    assert found == (score if strategy == MOST else 100 - score)
 
 
 def test_overhead_in_whole_cores_counts_a_thousandth_of_itself_for_both_scores():
@@ -236,6 +311,7 @@ MI = 1 << 20
         ([("x:latest", 46 * MI)], ["x"], 0),  # half of it, for one of two nodes holds it
         ([("x:latest", 66 * MI)], ["x"], 1),  # (33 - 23) / 977
         ([("x:latest", 64 * MI)], ["x"], 0),
+        ([("x:latest", 2000 * MI - 2)], ["x"], 99),  # a byte short of the maximum
         ([("x:latest", 2000 * MI)], ["x"], 100),
         ([("x:latest", 9000 * MI)], ["x"], 100),
         ([("x:latest", 1000 * MI), ("y:latest", 1000 * MI)], ["x", "y"], 49),  # (1000 - 23) / 1977

@@ -161,6 +161,17 @@ def test_requests_run_while_seats_are_free_and_then_wait_in_turn() -> None:
     assert started(queues, 1000) == [2]
 
 
+def test_of_equal_queues_of_a_hand_each_arrival_looks_first_at_the_next() -> None:
+    queues = QueueSet(1, Queuing(5, 3, 10))
+    assert deal(59, 5, 3) == [4, 3, 2]
+    chosen = []
+    for number in range(4):
+        queues.arrive(number, 59, Work(), 0)
+        chosen += [state.position for state in queues.states() if state.waiting]
+        assert queues.give_up(number, 0)
+    assert chosen == [4, 3, 2, 4]
+
+
 def test_a_full_queue_refuses_only_when_no_seat_is_free() -> None:
     queues = QueueSet(1, ONE)
     for number in range(3):

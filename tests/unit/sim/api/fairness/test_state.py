@@ -120,3 +120,8 @@ def test_columns_are_at_least_eight_wide_and_the_last_is_not_padded() -> None:
     assert table([["a", "b"], ["ccccccccc", "d"]]) == "a,         b\nccccccccc, d\n"
     assert table([["a", "b"]]) == "a,      b\n"
     assert seat_seconds(123) == "0.00000123ss"
+
+
+def test_rows_of_different_lengths_are_no_table() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        table([["a", "b", "c"], ["a", "b"]])
