@@ -412,3 +412,12 @@ def test_a_pod_without_claims_is_bound_anywhere():
     found = volumes_of(world, *disks("iscsi", "iqn", "q"))
     assert VolumeBinding().pre_filter(found) is None
     assert VolumeBinding().filter(found, world.cluster.nodes["a"]) is None
+
+
+@pytest.mark.parametrize("volume", ["", "v"])
+def test_a_lost_claim_is_refused_with_the_volume_that_it_names(volume):
+    world = Disks()
+    world.claim("c", bound=volume)["status"] = {"phase": "Lost"}
+    status = VolumeBinding().pre_filter(volumes_of(world, of_claim("c")))
+    lost = f'persistentvolumeclaim "c" bound to non-existent persistentvolume "{volume}"'
+    assert (status.reasons, status.unresolvable) == ((lost,), True)

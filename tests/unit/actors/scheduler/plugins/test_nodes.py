@@ -4,6 +4,7 @@ import pytest
 
 from actors.scheduler.match import named_nodes
 from actors.scheduler.plugins.image_locality import ImageLocality
+from actors.scheduler.plugins.node_affinity import ENFORCED, NODE_AFFINITY, NodeAffinity
 from actors.scheduler.plugins.node_ports import NodePorts
 from actors.scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from actors.scheduler.plugins.node_resources_fit import NodeResourcesFit
@@ -298,6 +299,46 @@ def test_an_unschedulable_node_takes_pods_that_tolerate_its_taint(unschedulable,
     node = a_node(world, unschedulable=unschedulable)
     status = NodeUnschedulable(world.cluster).filter(template_of(world, tolerations=tolerations), node)
     assert (status is not None) is is_refused
+
+
+def wants(disk):
+    return {"matchExpressions": [{"key": "disk", "operator": "In", "values": [disk]}]}
+
+
+@pytest.mark.parametrize(
+    ("added", "own", "status"),
+    [
+        (None, None, None),
+        (None, "ssd", None),
+        (None, "hdd", NODE_AFFINITY),
+        ("ssd", None, None),
+        ("hdd", None, ENFORCED),
+        ("ssd", "hdd", NODE_AFFINITY),
+        ("hdd", "hdd", ENFORCED),  # that of the profile is looked at first
+    ],
+)
+def test_a_node_must_match_the_affinity_of_the_profile_and_then_that_of_the_pod(added, own, status):
+    def required(disk):
+        terms = {"nodeSelectorTerms": [wants(disk)]}
+        return {"requiredDuringSchedulingIgnoredDuringExecution": terms} if disk else {}
+
+    world = World()
+    world.node("a", disk="ssd")
+    plugin = NodeAffinity(world.cluster, ProfileSpec(affinity=required(added)))
+    template = template_of(world, affinity={"nodeAffinity": required(own)})
+    assert plugin.filter(template, world.cluster.nodes["a"]) == status
+
+
+def test_preferences_of_the_profile_and_of_the_pod_add_up():
+    def preferred(*wishes):
+        terms = [{"weight": weight, "preference": wants(disk)} for weight, disk in wishes]
+        return {"preferredDuringSchedulingIgnoredDuringExecution": terms}
+
+    world = World()
+    world.node("a", disk="ssd")
+    plugin = NodeAffinity(world.cluster, ProfileSpec(affinity=preferred((3, "ssd"), (40, "hdd"))))
+    template = template_of(world, affinity={"nodeAffinity": preferred((5, "ssd"), (60, "hdd"))})
+    assert plugin.score(template, world.cluster.nodes["a"]) == 8
 
 
 MI = 1 << 20

@@ -8,6 +8,7 @@ from actors.scheduler.plugins.base import NodeView, Plugin, VolumePlugin, shares
 from actors.scheduler.plugins.registry import Profile, check_added
 from sim.errors import InputError
 from sim.ident import NAMES
+from sim.options.scheduling.profiles import ProfileSpec
 from tests.unit.actors.scheduler.test_attempt import World, names_node
 
 N = NAMES["orch"]
@@ -103,6 +104,19 @@ def test_filters_apply_in_order_and_some_say_whether_a_try_may_help(
     statuses = [profile.filter_node(template, node), profile.filter_room(template, node)]
     assert [status and status.plugin for status in statuses] == [node_filter, room_filter]
     assert profile.may_help(template, node) is helps
+
+
+@pytest.mark.parametrize(
+    ("applied", "refusals"),
+    [("TaintToleration", ["TaintToleration", None]), ("NodeResourcesFit", [None, "NodeResourcesFit"])],
+)
+def test_only_the_filters_of_the_profile_apply(applied, refusals):
+    world = World()
+    world.node("a", taints=[HARD])
+    node, template = world.cluster.nodes["a"], world.cluster.templates.info(world.pod(cpu="9")).template
+    profile = Profile(world.cluster, spec=ProfileSpec(filters=frozenset((applied,))))
+    statuses = [profile.filter_node(template, node), profile.filter_room(template, node)]
+    assert [status and status.plugin for status in statuses] == refusals
 
 
 def test_room_scores_are_weighed_and_summed():
