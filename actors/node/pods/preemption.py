@@ -70,10 +70,13 @@ def _without(missing: Missing, gone: Iterable[Victim]) -> Missing:
 
 
 def _cover(pods: list[Victim], missing: Missing) -> list[Victim]:
-    """Repeatedly the pod that leaves the least missing; of equal ones the smaller one."""
+    """Repeatedly the pod that leaves the least missing; of equal ones the smaller one.
+
+    All of the pods are enough.
+    """
     chosen: list[Victim] = []
     left = list(pods)
-    while missing and left:
+    while missing:
         pod = min(
             left,
             key=lambda p: (_distance(missing, p), p.requested.get("memory", 0), p.requested.get("cpu", 0)),

@@ -21,8 +21,9 @@ def held_back(worker: PodWorker, spec: Obj, newest: Container | None) -> str:
     "" lets it start and raises the delay of the next restart.
     """
     agent = worker.agent
-    if newest is None or newest.exit_us is None:
+    if newest is None:
         return ""
+    assert newest.exit_us is not None, "only an instance that has ended is followed by another"
     key = f"{worker.uid}/{spec['name']}/{spec['image']}"
     ended_us, now_us = agent.ctx.said_us(newest.exit_us), agent.ctx.wall_us()
     held_us = agent.restarts.held_us(key, ended_us, now_us)

@@ -44,8 +44,7 @@ class Rules:
         port: its name or number, "" for the first
         """
         service = self.services.get(key)
-        offered = None if service is None else port_of(service, port)
-        if service is None or offered is None:
+        if service is None or (offered := port_of(service, port)) is None:
             return None
         slices = self.slices_of(key)
         host, protocol = cluster_ips(service)[0], offered.get("protocol") or "TCP"
@@ -56,8 +55,7 @@ class Rules:
     def from_outside(self, key: ServiceKey, port: str, names: Names, *, node: str) -> Route | None:
         """Where a connection from outside to a port of the node goes; None without a node port."""
         service = self.services.get(key)
-        offered = None if service is None else port_of(service, port)
-        if service is None or offered is None or not offered.get("nodePort"):
+        if service is None or (offered := port_of(service, port)) is None or not offered.get("nodePort"):
             return None
         slices = self.slices_of(key)
         number, protocol = int(offered["nodePort"]), offered.get("protocol") or "TCP"

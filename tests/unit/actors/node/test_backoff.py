@@ -1,6 +1,9 @@
 """The back-off of restarts."""
 
+from types import SimpleNamespace
+
 from actors.node.backoff import Backoff
+from actors.node.pods.restarts import held_back
 from sim.units import SECOND
 
 
@@ -54,3 +57,46 @@ def test_the_delays_of_a_pod_are_forgotten_and_others_stay() -> None:
         backoff.next(key, 0, 0)
     backoff.forget("u/")
     assert list(backoff.entries) == ["v/a"]
+
+
+class Agent:
+    """An agent that notes what is decided and reported. Its clock is set by hand."""
+
+    def __init__(self):
+        self.ctx, self.restarts, self.us = self, Backoff(), 0
+        self.decisions, self.events = [], []
+
+    def said_us(self, at_us):
+        return at_us
+
+    def wall_us(self):
+        return self.us
+
+    def decided(self, what, about, why):
+        self.decisions.append((what, about, why["wait_us"] // SECOND))
+
+    def event(self, pod, kind, reason, message, container):
+        self.events.append((reason, container))
+
+
+def test_each_new_delay_of_a_restart_is_one_decision_and_each_try_one_event():
+    agent = Agent()
+    pod = {"metadata": {"namespace": "n", "name": "p"}}
+    worker = SimpleNamespace(agent=agent, uid="u", pod=pod, reasons={})
+    spec = {"name": "c", "image": "i"}
+
+    def starts(at_s, ended_s):
+        agent.us = at_s * SECOND
+        ended = SimpleNamespace(exit_us=ended_s * SECOND, exit_code=1)
+        return not held_back(worker, spec, ended)
+
+    assert held_back(worker, spec, None) == "" and agent.decisions == []
+    assert starts(5, 5)  # the first restart does not wait
+    assert [starts(at_s, 6) for at_s in (6, 7, 15, 16)] == [False, False, False, True]
+    assert not starts(17, 17)
+    waits = [("restart", 0), ("back-off", 10), ("restart", 0), ("back-off", 20)]
+    assert agent.decisions == [(what, "pods/n/p", wait_s) for what, wait_s in waits]
+    assert agent.events == [("BackOff", "c")] * 4
+    assert worker.reasons == {
+        "c": ("CrashLoopBackOff", "back-off 20s restarting failed container=c pod=p_n(u)")
+    }

@@ -61,6 +61,14 @@ def test_the_most_shares_are_filled_first_and_then_the_least_requests():
     assert [pod.uid for pod in choose(by_cpu, {"pods": 1})] == ["b"]
     by_memory = [victim("a", BURST, 100, 9), victim("b", BURST, 900, 8)]
     assert [pod.uid for pod in choose(by_memory, {"cpu": 50})] == ["b"]
+    # one that asks for nothing is smaller than one that asks for a byte or a thousandth of a CPU
+    by_nothing = [victim("a", BURST, 1, 1), Victim("b", BURST, {"cpu": 900, "pods": 1})]
+    assert [pod.uid for pod in choose(by_nothing, {"pods": 1})] == ["b"]
+    by_nothing = [victim("a", BURST, 1, 1), Victim("b", BURST, {"memory": 1, "pods": 1})]
+    assert [pod.uid for pod in choose(by_nothing, {"pods": 1})] == ["b"]
+    # a single unit that stays missing is more than none
+    by_one = [victim("a", BURST, 49, 1), victim("b", BURST, 50, 9)]
+    assert [pod.uid for pod in choose(by_one, {"cpu": 50})] == ["b"]
 
 
 def test_what_is_just_enough_is_enough():
@@ -178,6 +186,16 @@ def test_there_is_room_or_no_set_of_pods_gives_it():
     assert not preemption.holds("new")
     _, _, new, preemption = crowded(Worker("a", admitted=False), Worker("b", CRITICAL))
     assert preemption.make_room(new, requests_of(new.pod), NODE) == NOT_FOUND.format("(res: cpu, q: 1000), ")
+
+
+def test_the_end_of_a_pod_makes_room_for_one_pod():
+    agent, _, new, preemption = crowded(*(Worker(uid, cpu="100m") for uid in "abc"), cpu="100m")
+    two = {**NODE, "status": {"allocatable": {"cpu": "2", "pods": "2"}}}
+    assert preemption.make_room(new, requests_of(new.pod), two) == ""
+    agent.ended[0][1](True)
+    assert (len(agent.ended), agent.added) == (2, [])
+    agent.ended[1][1](True)
+    assert (len(agent.ended), agent.added) == (2, ["new"])
 
 
 def test_a_pod_is_admitted_once_without_room_if_a_victim_ends_too_late():

@@ -37,6 +37,12 @@ def test_hard_threshold_is_met_at_once_and_only_strictly_below() -> None:
     assert past.met == (MEMORY,) and past.conditions == ("MemoryPressure",)
 
 
+def test_next_check_matters_while_a_threshold_is_met_without_a_transition_period() -> None:
+    past = judge((MEMORY,), Past(), memory(99), 0, 0)
+    assert past.conditions == () and not past.quiet
+    assert judge((MEMORY,), past, memory(100), 1, 0).quiet
+
+
 def test_condition_is_shown_until_transition_period_after_last_observation() -> None:
     past = judge((MEMORY,), Past(), memory(50), 10, TRANSITION_US)
     past = judge((MEMORY,), past, memory(500), TRANSITION_US + 9, TRANSITION_US)

@@ -82,6 +82,8 @@ def test_service_that_is_not_known_has_no_rules() -> None:
     rules = learned(service(), TWO).rules()
     assert rules.to(("default", "wbe"), "", NAMES_, node="a", zone="") is None
     assert rules.to(WEB, "https", NAMES_, node="a", zone="") is None
+    assert rules.from_outside(("default", "wbe"), "", NAMES_, node="a") is None
+    assert rules.from_outside(WEB, "https", NAMES_, node="a") is None
     assert port_of(service(ports=None), "") is None
 
 
