@@ -162,7 +162,7 @@ def levels_of(levels: Iterable[Obj], seats: int) -> dict[str, Level]:
         if spec.get("type") == "Exempt":
             out[name] = Level(name, 0, exempt=True, uid=uids[name])
         else:
-            limited[name] = spec.get("limited") or {}
+            limited[name] = spec["limited"]
     limited.setdefault(CATCH_ALL, {"assuredConcurrencyShares": 5})
     total = sum(_shares(one) for one in limited.values())
     for name, one in limited.items():

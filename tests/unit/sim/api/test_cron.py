@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sim.api import cron
 from sim.api.cron import ScheduleError, parse_schedule, zone_of
 from sim.units import SECOND, format_time, parse_time
 
@@ -57,9 +58,14 @@ def test_a_day_without_a_midnight_begins_unseen():
     assert due("TZ=America/Santiago 0 12 * * 0", "2022-09-07T00:00:00Z") == ["2022-09-11T15:00:00Z"]
 
 
-@pytest.mark.parametrize("text", [", * * * *", "* , * * *", "* * * , *", "* * , * ,"])
-def test_field_without_a_value_is_never_due_and_needs_no_search(text: str):
+@pytest.mark.parametrize("text", [", * * * *", "* , * * *", "* * * , *"])
+def test_field_without_a_value_is_never_due_and_needs_no_search(text: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cron, "_Search", None)
     assert due(text, "2022-11-01T10:00:00Z") == ["never"]
+
+
+def test_days_without_a_value_are_never_due():
+    assert due("* * , * ,", "2022-11-01T10:00:00Z") == ["never"]
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,7 @@ def test_an_amount_may_reach_its_limit(cpu: str, found: Any) -> None:
     ("old", "new", "found"),
     [
         ("1", "2", [{"requests.cpu": 2.0}]),
+        ("", "1", [{"requests.cpu": 2.0}]),  # the stored one asks for none
         (
             "1",
             "3",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from actors.apiserver.builtin.bootstrap_flows import levels, schemas
 from sim.api.fairness.classification import (
+    FLOWS_MAX,
     Asked,
     Level,
     Plan,
@@ -13,6 +16,7 @@ from sim.api.fairness.classification import (
     Work,
     _is_covered,
     _is_path_covered,
+    _is_subject,
     deal,
     flow_hash,
     list_work,
@@ -51,7 +55,7 @@ def test_the_seats_of_the_levels_are_upstreams() -> None:
         "global-default": 49,
         "catch-all": 13,
     }
-    assert PLAN.levels["exempt"].exempt
+    assert (PLAN.levels["exempt"].exempt, PLAN.levels["exempt"].limit) == (True, 0)
     assert PLAN.levels["catch-all"].queuing is None
     assert PLAN.levels["leader-election"].queuing == Queuing(16, 4, 50)
 
@@ -97,6 +101,29 @@ def test_a_schema_without_its_level_is_passed_over() -> None:
         600,
     )
     assert plan.flow(Asked(NODE, "list", "", "pods")).schema == "global-default"
+
+
+def test_remembered_flows_are_bounded() -> None:
+    plan = Plan(NAMES_K, schemas(NAMES_K), levels(NAMES_K), 600)
+    for number in range(FLOWS_MAX + 1):
+        plan.flow(Asked(UserInfo(f"u{number}"), "get", "", "pods"))
+    assert len(plan._flows) == 1
+
+
+@pytest.mark.parametrize(
+    ("subject", "matches"),
+    [
+        ({"kind": "User", "user": {"name": "alice"}}, True),
+        ({"kind": "User", "user": {"name": "bob"}}, False),
+        ({"kind": "User", "user": {"name": "*"}}, True),
+        ({"kind": "Group", "group": {"name": "staff"}}, True),
+        ({"kind": "Group", "group": {"name": "alice"}}, False),
+        ({"kind": "Group", "group": {"name": "*"}}, True),
+        ({"kind": "ServiceAccount", "serviceAccount": {"namespace": "a", "name": "*"}}, False),
+    ],
+)
+def test_a_star_as_a_subject_is_any_user_or_group(subject: dict[str, Any], matches: bool) -> None:
+    assert _is_subject(NAMES_K, subject, UserInfo("alice", ("staff",))) is matches
 
 
 def test_a_hand_is_dealt_of_different_queues_and_depends_on_the_flow_alone() -> None:

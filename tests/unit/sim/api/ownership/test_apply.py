@@ -401,10 +401,21 @@ def test_last_applied_annotation_is_updated_even_if_nothing_else_changes() -> No
     assert maps.apply("kubectl", config).code == 200 and maps.get() == before
 
 
-def test_what_kubectl_applied_in_another_version_says_nothing() -> None:
+@pytest.mark.parametrize(
+    "told",
+    [
+        "",
+        "{",
+        "null",
+        "[]",
+        json.dumps({**config_map({"k": "v"}), "apiVersion": "v0"}),
+        json.dumps({**config_map({"k": "v"}), "kind": ""}),
+        json.dumps(config_map({"k": "v", "l": 1})),
+    ],
+)
+def test_last_applied_annotation_that_is_no_object_of_the_version_says_nothing(told: str) -> None:
     maps = Applier()
     annotation = NAMES["kubernetes"].annotation_last_applied
-    told = json.dumps({**config_map({"k": "v"}), "apiVersion": "v0"})
     given = config_map({"k": "v"}, annotations={annotation: told})
     maps.api.ask("POST", f"{CORE}/configmaps?fieldManager=kubectl-client-side-apply", given)
     assert causes(maps.apply("kubectl", config_map({"k": "w"})))

@@ -94,6 +94,17 @@ def test_watch_from_a_later_revision_gets_no_event_up_to_it(key: str, lazy: bool
     assert cache.watched == 0
 
 
+def test_revision_of_a_notification_stays_though_older_events_are_in_the_window() -> None:
+    clock = Clock()
+    cache = cache_of(store := MemoryStore(clock.now_us), clock)
+    cache.horizon.show_progress(Revision(7))
+    assert [cache.revision(), cache.revision()] == [7, 7]
+    for number in range(5):
+        store.put(f"{PREFIX}a/{number}", {"metadata": {}}, None)
+    clock.run_until(2_000)
+    assert cache.revision() == 8
+
+
 def test_store_that_goes_back_is_an_error() -> None:
     clock = Clock()
     cache = cache_of(store := MemoryStore(clock.now_us), clock)
