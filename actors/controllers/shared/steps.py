@@ -115,7 +115,7 @@ class Answer(NamedTuple):
 
 
 Steps = Generator[Action, Answer, T]
-_DONE = Reply(code=200)
+DONE = Reply(code=200)
 
 
 async def carry_out(steps: Generator[A, R, T], do: Callable[[A], Awaitable[R]]) -> T:
@@ -171,4 +171,4 @@ class Shell(NamedTuple):
                 await self.ctx.sleep_us(action.us)
             case _:
                 assert_never(action)
-        return _DONE
+        return DONE
