@@ -109,6 +109,11 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "_distance",
         "short > 0 -> (short >= 0)",
     ): "adds the square of nothing",
+    (
+        "actors/controllers/cronjob/sync.py",
+        "_is_started",
+        "bool(last and parse_time(last) == at_s * SECOND) -> False",
+    ): "a run that is due is after the last one",
     ("actors/scheduler/plugins/image_locality.py", "score", "0 -> False"): "a score of False is 0",
     ("sim/check/availability.py", "_together", "two < len(second) -> (two <= len(second))"): (
         "both coverings end together, so that the first comparison ends the loop"

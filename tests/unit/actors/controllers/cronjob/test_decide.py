@@ -39,6 +39,8 @@ def test_most_recent_missed_run_is_started() -> None:
     assert most_recent(start, at("2026-03-02T01:00:00Z") * SECOND, hourly) == Missed(
         at("2026-03-02T01:00:00Z"), 1
     )
+    second = at("2026-03-02T02:00:00Z")
+    assert most_recent(start, second * SECOND, hourly) == Missed(second, 2)
     assert most_recent(start, at("2026-03-02T07:59:59Z") * SECOND, hourly) == Missed(
         at("2026-03-02T07:00:00Z"), 7
     )

@@ -48,13 +48,13 @@ def stored(obj: Obj) -> Reply:
 
 
 def drive(
-    obj: Obj, jobs: Sequence[Obj] = (), answer: Replies = lambda _: None
+    obj: Obj, jobs: Sequence[Obj] = (), answer: Replies = lambda _: None, has_zones: bool = True
 ) -> tuple[list[Action], Outcome]:
     """All actions of a sync at ten past, and its end.
 
     answer: the reply to an action, None for the usual one: a Job is read and created
     """
-    steps = sync_cron_job(obj, jobs, Seen({"apiVersion": "batch/v1"}, "orch.io", True, Wall(NOW)))
+    steps = sync_cron_job(obj, jobs, Seen({"apiVersion": "batch/v1"}, "orch.io", has_zones, Wall(NOW)))
     actions: list[Action] = []
     reply: Reply | None = None
     while True:
@@ -92,6 +92,19 @@ def test_due_run_is_created_listed_and_written_once_at_the_end() -> None:
         "lastScheduleTime": "2026-01-01T00:10:00Z",
     }
     assert outcome == (None, 5 * 60 * SECOND + 100_000)
+
+
+def test_created_job_has_the_labels_and_annotations_of_its_template() -> None:
+    meta = {"labels": {"a": "b"}, "annotations": {"c": "d"}, "name": "x"}
+    (start, *_), _ = drive(cron_job(jobTemplate={"metadata": meta, "spec": {"parallelism": 2}}))
+    assert isinstance(start, Start)
+    assert start.job["spec"] == {"parallelism": 2}
+    assert start.job["metadata"] == {
+        "labels": {"a": "b"},
+        "annotations": {"c": "d"},
+        "name": TEN["name"],
+        "ownerReferences": [{"apiVersion": "batch/v1"}],
+    }
 
 
 def test_run_that_was_the_last_one_is_not_started_again() -> None:
@@ -204,8 +217,9 @@ def test_old_jobs_are_deleted_and_only_after_a_sync_without_an_error() -> None:
         for number in (1, 2)
     ]
     owner = cron_job(last="2026-01-01T00:10:00Z", successfulJobsHistoryLimit=1)
-    removed = [one.job["metadata"]["name"] for one in drive(owner, old)[0] if isinstance(one, Remove)]
-    assert removed == ["j1"]
+    actions, _ = drive(owner, old)
+    assert [one.job["metadata"]["name"] for one in actions if isinstance(one, Remove)] == ["j1"]
+    assert written(actions) == {"lastScheduleTime": "2026-01-01T00:10:00Z"}
     failing = cron_job([FIVE], successfulJobsHistoryLimit=1)
     actions, _ = drive(failing, old, lambda action: AWAY if isinstance(action, Get) else None)
     assert not any(isinstance(one, Remove) for one in actions)
@@ -243,6 +257,14 @@ def test_zone_in_the_schedule_is_reported_and_used() -> None:
     assert "see https://orch.io/docs/concepts/workloads/controllers/cron-jobs/ for" in event.message
 
 
-def test_many_missed_runs_are_reported_and_the_last_one_starts() -> None:
-    owner = cron_job(last="2025-12-31T22:00:00Z", schedule="* * * * *")
-    assert reasons(drive(owner)[0]) == ["TooManyMissedTimes", "SuccessfulCreate"]
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [("22:30:00", ["SuccessfulCreate"]), ("22:29:00", ["TooManyMissedTimes", "SuccessfulCreate"])],
+)
+def test_more_than_100_missed_runs_are_reported(last: str, told: list[str]) -> None:
+    owner = cron_job(last=f"2025-12-31T{last}Z", schedule="* * * * *")
+    assert reasons(drive(owner)[0]) == told
+
+
+def test_zone_of_a_cron_job_is_not_read_without_its_gate() -> None:
+    assert reasons(drive(cron_job(timeZone="Moon/Sea"), has_zones=False)[0]) == ["SuccessfulCreate"]
