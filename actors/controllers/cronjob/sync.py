@@ -1,4 +1,4 @@
-"""One sync of a CronJob as steps: what is written, in which order, and what follows an answer.  Pure.
+"""One sync of a CronJob as steps: the order of its writes, and what follows an answer.  Pure.
 
 Turns a CronJob, its Jobs and the answers to its requests into the next action.
 

@@ -111,7 +111,7 @@ def test_run_that_was_the_last_one_is_not_started_again() -> None:
     assert drive(cron_job(last="2026-01-01T00:10:00Z"))[0] == []
 
 
-def test_run_whose_job_is_listed_is_not_started_again() -> None:
+def test_run_with_a_listed_job_is_not_started_again() -> None:
     assert drive(cron_job([TEN]), [job(TEN)])[0] == []
 
 
