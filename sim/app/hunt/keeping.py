@@ -23,6 +23,7 @@ from sim.app.hunt.finding import Finding
 from sim.app.hunt.ground import Ground
 from sim.app.hunt.judging import PROGRAMS, without_programs
 from sim.app.hunt.search import Search, Tally
+from sim.app.process.own_programs import sources_digest
 from sim.app.study.outcome import program_digest
 from sim.errors import InputError
 from sim.files import claim, write_all
@@ -68,7 +69,8 @@ def kept_in(file: Path | None, ground: Ground, search: Search) -> Iterator[Kept]
     if file is None:
         yield Kept(None)
         return
-    head = {"format": _FORMAT, "scenario": _key(ground), "program": program_digest()}
+    program = program_digest() + sources_digest(ground.document.get(PROGRAMS, {}).values())
+    head = {"format": _FORMAT, "scenario": _key(ground), "program": program}
     with FileIO(file, "ab+") as lines:
         if not claim(lines.fileno()):
             raise InputError("another hunt is writing it", str(file), "wait for it, or give another file")

@@ -9,9 +9,12 @@ run says which functions they run.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from hashlib import sha256
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from sim.client import Client
@@ -47,6 +50,21 @@ def references(programs: Mapping[str, Program | str]) -> dict[str, str]:
         program_at(text)
         result[process] = text
     return result
+
+
+def sources_digest(references: Iterable[str]) -> str:
+    """A digest of the modules of functions and of those beside them; "" of no function.
+
+    Results that an earlier version of a program made must not be mixed with others.
+    """
+    digest = sha256()
+    modules = sorted({reference.partition(":")[0] for reference in references})
+    for module in modules:
+        spec = find_spec(module)
+        assert spec is not None and spec.origin is not None, "a function at the top of it was found"
+        for path in sorted(Path(spec.origin).parent.glob("*.py")):
+            digest.update(f"{module} {path.name} ".encode() + path.read_bytes())
+    return digest.hexdigest() if modules else ""
 
 
 def bound(plan: Plan, programs: Mapping[str, str]) -> Plan:

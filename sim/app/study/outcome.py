@@ -94,10 +94,15 @@ def packed(plan: Plan) -> bytes:
 
 
 def key_of(plan: Plan) -> Key:
-    """A key that is equal for equal plans run by the same program, regardless of the file's path
-    and comments.
+    """A key that is equal for equal plans run by the same program, and by the same programs of the
+    user, regardless of the file's path and comments.
     """
-    return Key(sha256(f"{program_digest()} {plan_digest(plan)}".encode()).hexdigest()[:KEY_LENGTH])
+    own = ""
+    if plan.own_programs:
+        from sim.app.process.own_programs import sources_digest
+
+        own = sources_digest(reference for _, reference in plan.own_programs)
+    return Key(sha256(f"{program_digest()} {plan_digest(plan)}{own}".encode()).hexdigest()[:KEY_LENGTH])
 
 
 @lru_cache(maxsize=1)

@@ -14,6 +14,8 @@ from sim.app.cli.main import main
 from sim.app.hunt.ground import ground_of
 from sim.app.hunt.reducing import Explanation, explained
 from sim.app.hunt.schedules import drawn_document
+from sim.app.process.own_programs import with_functions
+from sim.app.study.outcome import key_of
 from sim.client import Client
 from sim.faults.shared.processes import ProcessFault
 from sim.kernel import read
@@ -211,6 +213,42 @@ def test_a_group_of_replicas_has_no_program_of_the_user() -> None:
     (step,) = compile_plan(Document("f.yaml", whole), Path()).steps
     action = step.choices[0].action
     assert isinstance(action, ProcessFault) and action.actors == ("scheduler-0", "scheduler-1")
+
+
+MODULE = """
+async def run(client):
+    await client.ctx.sleep_us({})
+"""
+
+
+def test_results_of_an_earlier_version_of_a_program_are_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    scenario = {**HEAD, "spec": {"duration": "1m", "cluster": {"ownPrograms": ["mine"]}}}
+    plan = compile_plan(Document("f.yaml", scenario), Path())
+    keys = []
+    for name in ("mine_once", "mine_twice"):
+        for number in (1, 2, 1):
+            (tmp_path / f"{name}.py").write_text(MODULE.format(number))
+            keys.append(key_of(with_functions(plan, {"mine": f"{name}:run"})))
+        (tmp_path / f"{name}.py").unlink()
+    first, other, again, *of_the_second = keys
+    assert (first == again, first == other, first in of_the_second) == (True, False, False)
+    assert key_of(plan) not in keys
+
+
+def test_search_continues_with_a_changed_program_from_what_it_met(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    module = tmp_path / "mine_resumed.py"
+    run = functools.partial(hunt, hunted(), jobs=1, seed=1, shrink=False, resume=tmp_path / "kept")
+    counts = []
+    for number in (1, 1, 2):
+        module.write_text(MODULE.format(number))
+        counts.append(run("2 runs", programs={"mine": "mine_resumed:run"}).tally.runs)
+    assert counts == [2, 4, 2]
 
 
 def test_steps_of_a_test_are_drawn_on_its_programs() -> None:
