@@ -115,6 +115,11 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "bool(last and parse_time(last) == at_s * SECOND) -> False",
     ): "a run that is due is after the last one",
     ("actors/scheduler/plugins/image_locality.py", "score", "0 -> False"): "a score of False is 0",
+    ("sim/api/watch/cache.py", "_on_change", "False -> True"): "looks once more at watches without news",
+    ("sim/api/watch/cache.py", "_on_change", "watch.prefix is prefix -> False"): (
+        "each key of a cache begins with the prefix of the cache"
+    ),
+    ("sim/api/watch/cache.py", "_on_change", "was is not spec -> True"): "one spec has one value",
     ("sim/check/availability.py", "_together", "two < len(second) -> (two <= len(second))"): (
         "both coverings end together, so that the first comparison ends the loop"
     ),

@@ -181,6 +181,16 @@ def test_api_servers_that_run_are_counted() -> None:
     assert (one.ok, two.ok, two.measured) == (True, False, "10.00s, lowest 1")
 
 
+def test_first_loss_of_a_component_in_the_window_decides() -> None:
+    run = Run(component("apiserver", "0s", below=2))
+    steps = [("start", 0), ("pause", 0.5), ("slow", 3), ("resume", 5), ("pause", 20), ("resume", 25)]
+    run.checker.process("start", "apiserver-0", 0)
+    for what, at_s in [*steps, ("pause", 30)]:
+        run.checker.process(what, "apiserver-1", int(at_s * 1e6))
+    verdict = run.verdict(60)
+    assert (verdict.at_us, verdict.witness) == (20_000_000, 0)
+
+
 @pytest.mark.parametrize(
     ("entry", "error"),
     [

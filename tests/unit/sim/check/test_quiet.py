@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from sim.api.store import Change, Item
 from sim.check import Observer, Trigger, World, parse_condition
+from sim.check.writes import Unrest
+from sim.units import SECOND
 from tests.unit.sim.check.test_expect import NAMES_, Run
 
 STEADY = "the cluster is steady for 1m"
@@ -47,6 +50,19 @@ def test_steadiness_at_the_end_needs_no_further_commit(end_s: int, ok: bool) -> 
     run = Run({"eventually": STEADY})
     run.pod(30, "p")
     assert run.verdict(end_s).ok is ok
+
+
+def test_writes_since_an_instant_are_listed_by_frequency_and_then_by_name() -> None:
+    unrest = Unrest()
+    for rev, (name, at_s) in enumerate((("b", 10), ("c", 11), ("c", 12), ("a", 13)), 1):
+        item = Item(f"//pods/default/{name}", {"metadata": {"name": name}}, rev, rev)
+        unrest.add(Change(rev, item, None, False, at_s * SECOND))
+    assert unrest.words(10 * SECOND) == (
+        "pods/default/c (it is created; 2 times, last at 0m12s), "
+        "pods/default/a (it is created; once, at 0m13s), "
+        "pods/default/b (it is created; once, at 0m10s)"
+    )
+    assert "pods/default/b" not in unrest.words(10 * SECOND + 1)
 
 
 def test_trigger_fires_when_the_cluster_is_steady() -> None:

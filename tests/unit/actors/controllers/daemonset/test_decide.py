@@ -228,3 +228,11 @@ def test_oldest_of_two_pods_on_a_node_counts_for_the_status() -> None:
     young["metadata"]["creationTimestamp"] = "2021-01-01T00:00:00Z"
     counts = count_status(cast("View", FakeView()), [node("a")], pods_by_node([young, old]))
     assert (counts["numberReady"], counts["updatedNumberScheduled"]) == (0, 0)
+
+
+def test_new_pod_that_is_not_available_takes_one_place_of_the_surge() -> None:
+    view = cast("View", FakeView(maxUnavailable=0, maxSurge=2))
+    old = [daemon_pod(f"old-{onto}-available", onto, ready=True) for onto in "abc"]
+    pods = pods_by_node([*old, daemon_pod("new", "a", ready=True)])
+    changes = decide_roll(view, [node(name) for name in "abc"], pods)
+    assert (changes.create, changes.delete) == (["b"], [])

@@ -107,6 +107,16 @@ def test_update_of_several_pods_goes_down_to_the_partition(
     assert acts == [f"replace web-{ordinal}" for ordinal in ordinals]
 
 
+def test_update_of_several_pods_replaces_one_by_default_and_none_that_terminates() -> None:
+    def acts(going: bool, **limit: int) -> list[str]:
+        strategy = {"type": "RollingUpdate", "rollingUpdate": limit}
+        pods = [pod(0), pod(1), pod(2, **(GOING if going else {}))]
+        return run(stateful(3, updateStrategy=strategy, **PARALLEL), pods, update="r2", several=True)[0]
+
+    assert acts(going=False) == ["replace web-2"]
+    assert acts(going=True, maxUnavailable=2) == ["replace web-1"]
+
+
 def test_set_being_deleted_does_nothing() -> None:
     owner = stateful(3)
     owner["metadata"].update(GOING)

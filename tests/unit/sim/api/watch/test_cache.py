@@ -128,6 +128,43 @@ def test_event_from_before_the_start_of_a_watch_is_an_error() -> None:
         CacheWatch(cache, PREFIX).start(2, store.events(1, PREFIX))
 
 
+def test_watch_by_a_value_is_notified_of_objects_that_get_it_or_lose_it() -> None:
+    clock = Clock()
+    store = MemoryStore(clock.now_us)
+    horizon = Horizon(clock, LAG_US, 0)
+    cache = WatchCache(store, PREFIX, horizon, lambda spec: (spec or {}).get("on", ""))
+    watch = CacheWatch(cache, PREFIX, lambda obj: obj["spec"]["on"] == "n", value="n")
+    store.put(key := f"{PREFIX}a/0", {"metadata": {}, "spec": {"on": "m"}}, 0)
+    clock.run_until(1_000)
+    assert cache.open(watch, store.revision) is None
+    told: list[tuple[int, str]] = []
+    watch.attach(lambda: told.extend((clock.us, event.type) for event in watch.take()))
+    for number, on in enumerate(("n", "m", "o"), 2):
+        clock.run_until(1_000 * number)
+        store.put(key, {"metadata": {}, "spec": {"on": on}}, None)
+    clock.run_until(10_000)
+    assert told == [(2_500, "ADDED"), (3_500, "DELETED")]
+
+
+@pytest.mark.parametrize("on", ["n", "m"])
+@pytest.mark.parametrize("chosen", [{}, {"key": f"{PREFIX}a/0"}, {"value": "n"}])
+def test_watch_is_notified_beside_one_that_starts_later(chosen: dict[str, str], on: str) -> None:
+    clock = Clock()
+    store = MemoryStore(clock.now_us)
+    store.put(key := f"{PREFIX}a/0", {"metadata": {}, "spec": {"on": "m" if on == "n" else "n"}}, 0)
+    horizon = Horizon(clock, LAG_US, 0)
+    cache = WatchCache(store, PREFIX, horizon, lambda spec: (spec or {}).get("on", ""))
+    clock.run_until(1_000)
+    told: list[int] = []
+    for since in (1, 5):
+        watch = CacheWatch(cache, PREFIX, **chosen)
+        assert cache.open(watch, Revision(since)) is None
+        watch.attach(lambda watch=watch: told.extend(event.revision for event in watch.take()))
+    store.put(key, {"metadata": {}, "spec": {"on": on}}, None)
+    clock.run_until(10_000)
+    assert told == [2]
+
+
 @pytest.mark.parametrize(
     ("put_us", "told"), [(58 * SECOND, ["MODIFIED", "BOOKMARK"]), (60 * SECOND, ["MODIFIED"])]
 )
