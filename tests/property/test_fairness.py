@@ -170,4 +170,5 @@ def test_requests_start_in_the_order_of_the_model(
             waiting.remove(begun)
         assert model.start_next(now_us) is None
         assert queues.in_use == model.in_use
+        assert queues.progress == model.progress
         assert queues.waiting == bool(waiting)

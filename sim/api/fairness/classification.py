@@ -164,23 +164,19 @@ def levels_of(levels: Iterable[Obj], seats: int) -> dict[str, Level]:
         else:
             limited[name] = spec["limited"]
     limited.setdefault(CATCH_ALL, {"assuredConcurrencyShares": 5})
-    total = sum(_shares(one) for one in limited.values())
+    total = sum(one["assuredConcurrencyShares"] for one in limited.values())
     for name, one in limited.items():
         response = one.get("limitResponse") or {}
         queuing = response.get("queuing") or {}
         out[name] = Level(
             name,
-            -(-seats * _shares(one) // total),
+            -(-seats * one["assuredConcurrencyShares"] // total),
             Queuing(queuing["queues"], queuing["handSize"], queuing["queueLengthLimit"])
             if response.get("type") == "Queue"
             else None,
             uid=uids.get(name, ""),
         )
     return out
-
-
-def _shares(limited: Obj) -> int:
-    return int(limited.get("assuredConcurrencyShares") or 1)
 
 
 # --- classification -------------------------------------------------------------------------------

@@ -268,7 +268,7 @@ class QueueSet:
             self._progress += min(self._wanted, self.limit) * past_us * PER_SEAT_US // self._active
 
     def _fits(self, seats: int) -> bool:
-        return self.in_use + seats <= self.limit or (seats > self.limit and not self.in_use)
+        return self.in_use + seats <= self.limit or not self.in_use
 
     def _shortest(self, hand: list[int]) -> _Queue:
         """The queue of a hand with the least waiting cost.

@@ -58,6 +58,13 @@ def test_phase_follows_from_containers_and_restart_policy(
     assert status(pod(policy, ("a", "b")), runtime(a=first, b=second))["phase"] == phase
 
 
+def test_containers_of_a_pod_without_status_and_sandbox_wait() -> None:
+    init = [{"name": "i", "image": "x"}]
+    found = status(pod(initContainers=init), None)
+    shown = [*found["initContainerStatuses"], *found["containerStatuses"]]
+    assert [(one["name"], *one["state"]) for one in shown] == [("i", "waiting"), ("c", "waiting")]
+
+
 def test_container_without_status_keeps_pod_pending() -> None:
     shown = status(pod(names=("a", "b")), runtime(a=RUNS))
     assert shown["phase"] == "Pending"

@@ -13,6 +13,7 @@ from actors.node.pressure.eviction_decide import (
     eviction_message,
     first,
     judge,
+    kind_of,
     over_local_limit,
     rank,
     thresholds_of,
@@ -70,6 +71,11 @@ def test_met_threshold_stays_met_until_minimum_reclaim_is_exceeded() -> None:
     past = judge((greedy,), past, memory(499), 20, TRANSITION_US)
     assert past.met == (greedy,)
     assert not judge((greedy,), past, memory(500), 30, TRANSITION_US).met
+
+
+def test_signals_are_about_memory_process_numbers_or_disks() -> None:
+    signals = ("memory.available", "allocatableMemory.available", "pid.available", "nodefs.inodesFree")
+    assert [kind_of(signal) for signal in signals] == ["memory", "memory", "pid", "disk"]
 
 
 def test_percentage_of_threshold_is_of_the_capacity() -> None:
@@ -212,6 +218,7 @@ def test_storage_limit_of_pod_is_sum_of_its_containers_limits(
 def test_message_about_local_storage_names_the_exceeded_limit() -> None:
     assert over_local_limit(LocalUse((("tmp", 10, "0"),), (("c", 5, "10"),), 15)) == ""
     assert over_local_limit(LocalUse(containers=(("c", 5, "0"),))) == ""  # no limit
+    assert over_local_limit(LocalUse((("tmp", MI, "1Mi"),), (("c", MI, "1Mi"),), MI, "1Mi")) == ""
     assert over_local_limit(LocalUse(volumes=(("tmp", 2 * MI, "1Mi"),))) == (
         'Usage of EmptyDir volume "tmp" exceeds the limit "1Mi". '
     )

@@ -78,6 +78,16 @@ def test_local_policy_of_a_node_port_leads_to_endpoints_of_the_node() -> None:
     assert empty is not None and (empty.endpoints, empty.dropped) == ((), False)
 
 
+def test_port_of_another_protocol_is_reached_from_inside_and_outside() -> None:
+    port = {"name": "http", "port": 80, "nodePort": 30080, "protocol": "UDP"}
+    udp = {**TWO, "ports": [{"name": "http", "port": 8080, "protocol": "UDP"}]}
+    rules = learned(service(ports=[port]), udp).rules()
+    inside = rules.to(WEB, "", NAMES_, node="a", zone="")
+    outside = rules.from_outside(WEB, "", NAMES_, node="a")
+    assert inside is not None and outside is not None
+    assert [len(way.endpoints) for way in (inside, outside)] == [2, 2]
+
+
 def test_service_that_is_not_known_has_no_rules() -> None:
     rules = learned(service(), TWO).rules()
     assert rules.to(("default", "wbe"), "", NAMES_, node="a", zone="") is None

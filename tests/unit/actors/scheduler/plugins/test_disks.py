@@ -203,6 +203,15 @@ def test_a_driver_takes_as_many_volumes_as_its_limit_on_the_node():
     assert [reason_of("c"), reason_of("c", "d", "e")] == ["", ""]
 
 
+def test_a_volume_without_a_handle_does_not_count():
+    world = Disks()
+    world.drivers("a", d=0)
+    for name, handle in (("without", ""), ("with", "h")):
+        world.claim(name, bound=name)
+        world.volume(name, csi={"driver": "d.example", "volumeHandle": handle})
+    assert [reason(NodeVolumeLimits(), world, of_claim(name)) for name in ("without", "with")] == ["", FULL]
+
+
 @pytest.mark.parametrize(
     "drivers", [[], None, [{"name": "d.example"}], [{"name": "d.example", "allocatable": {}}]]
 )

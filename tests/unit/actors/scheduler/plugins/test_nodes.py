@@ -122,6 +122,22 @@ def test_each_amount_must_fit_what_is_left_of_it(taken, wanted, missing):
     assert (() if status is None else status.reasons) == missing
 
 
+@pytest.mark.parametrize(
+    ("ignored", "missing"),
+    [
+        ({}, ("Insufficient x.io/a", "Insufficient x.io/b", "Insufficient y.io/a")),
+        ({"ignored": frozenset(("x.io/a",))}, ("Insufficient x.io/b", "Insufficient y.io/a")),
+        ({"ignored_groups": frozenset(("x.io",))}, ("Insufficient y.io/a",)),
+    ],
+)
+def test_resources_are_ignored_by_their_names_and_by_their_groups(ignored, missing):
+    world = World()
+    node = a_node(world)
+    plugin = NodeResourcesFit(world.cluster, ProfileSpec(fit=Fit(**ignored)))
+    status = plugin.filter(template_of(world, {"x.io/a": "1", "x.io/b": "1", "y.io/a": "1"}), node)
+    assert status.reasons == missing
+
+
 @pytest.mark.parametrize(("present", "reasons"), [(0, None), (1, None), (2, ("Too many pods",))])
 def test_a_node_takes_as_many_pods_as_it_allows(present, reasons):
     world = World()

@@ -19,6 +19,7 @@ from sim.api.fairness.classification import (
     _is_subject,
     deal,
     flow_hash,
+    levels_of,
     list_work,
     write_work,
 )
@@ -46,7 +47,8 @@ def account(namespace: str, name: str) -> UserInfo:
 
 def test_the_seats_of_the_levels_are_upstreams() -> None:
     """Timing case 56."""
-    assert {name: level.limit for name, level in PLAN.levels.items() if not level.exempt} == {
+    found = levels_of(levels(NAMES_K), 600)
+    assert {name: level.limit for name, level in found.items() if not level.exempt} == {
         "system": 74,
         "node-high": 98,
         "leader-election": 25,
@@ -55,9 +57,9 @@ def test_the_seats_of_the_levels_are_upstreams() -> None:
         "global-default": 49,
         "catch-all": 13,
     }
-    assert (PLAN.levels["exempt"].exempt, PLAN.levels["exempt"].limit) == (True, 0)
-    assert PLAN.levels["catch-all"].queuing is None
-    assert PLAN.levels["leader-election"].queuing == Queuing(16, 4, 50)
+    assert (found["exempt"].exempt, found["exempt"].limit) == (True, 0)
+    assert found["catch-all"].queuing is None
+    assert found["leader-election"].queuing == Queuing(16, 4, 50)
 
 
 @pytest.mark.parametrize(
@@ -197,6 +199,24 @@ def test_of_equal_queues_of_a_hand_each_arrival_looks_first_at_the_next() -> Non
         chosen += [state.position for state in queues.states() if state.waiting]
         assert queues.give_up(number, 0)
     assert chosen == [4, 3, 2, 4]
+
+
+def test_a_level_without_seats_starts_nothing() -> None:
+    queues = QueueSet(0, ONE)
+    assert queues.arrive(0, 0, Work(), 0) is Verdict.WAIT
+    assert started(queues) == []
+
+
+def test_a_queue_shows_those_of_its_requests_that_run_apart_from_those_that_wait() -> None:
+    queues = QueueSet(1, ONE)
+    shown = []
+    for number in range(2):
+        queues.arrive(number, 0, Work(), 0)
+        for _ in range(2):
+            (state,) = queues.states()
+            shown.append((state.waiting, state.executing))
+            started(queues)
+    assert shown == [((0,), 0), ((), 1), ((1,), 1), ((1,), 1)]
 
 
 def test_a_full_queue_refuses_only_when_no_seat_is_free() -> None:
