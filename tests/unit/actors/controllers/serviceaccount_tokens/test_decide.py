@@ -65,6 +65,7 @@ def test_secret_lacks_empty_fields_and_another_authority(secret: Obj, authority:
 
 def test_filled_secret_keeps_what_it_has_and_names_the_uid():
     secret = _secret(uid="", token="mine", note="x")
+    secret["metadata"]["annotations"]["note"] = "y"
     made = filled(secret, ACCOUNT, "ca", "", N)
     assert made["data"] == {
         "token": _encoded("mine"),
@@ -72,7 +73,7 @@ def test_filled_secret_keeps_what_it_has_and_names_the_uid():
         "ca.crt": _encoded("ca"),
         "namespace": _encoded("shop"),
     }
-    assert made["metadata"]["annotations"]["kubernetes.io/service-account.uid"] == "u-1"
+    assert made["metadata"]["annotations"] == {**_secret()["metadata"]["annotations"], "note": "y"}
     assert "kubernetes.io/service-account.uid" not in secret["metadata"]["annotations"]
 
 
