@@ -14,7 +14,7 @@ from sim.api.aggregation.availability import is_available
 from sim.api.aggregation.delegation import Delegated, delegated_of
 from sim.api.aggregation.requests import in_order, served
 from sim.api.schema.resource import Resource
-from sim.api.types import Obj, Request
+from sim.api.types import Obj, Reply, Request
 from sim.client import Client
 
 
@@ -26,25 +26,36 @@ def delegated_among(api_services: Iterable[Obj]) -> list[Delegated]:
 async def discover(
     client: Client, found: Iterable[Delegated], known: Collection[str], all_versions: bool = False
 ) -> tuple[list[Resource], list[str]]:
+    """The resources of these group versions, as `resources_in` finds them in their documents."""
+    documents = [(each, await read_document(client, each)) for each in found]
+    return resources_in(documents, known, all_versions)
+
+
+async def read_document(client: Client, delegated: Delegated) -> Reply:
+    """Read the document of a group version, or fail without a request if its server is unavailable."""
+    if not is_available(delegated.obj):
+        return Reply(0, lost="unavailable")
+    request = Request(
+        verb="get",
+        resource="",
+        group=delegated.group,
+        version=delegated.version,
+        user=client.user,
+        manager=client.manager,
+    )
+    return await client.ask(request)
+
+
+def resources_in(
+    documents: Iterable[tuple[Delegated, Reply]], known: Collection[str], all_versions: bool = False
+) -> tuple[list[Resource], list[str]]:
     """The resources in their preferred versions, and the group versions that cannot be read.
 
     known: resources that this cluster serves itself ("deployments.apps"), which are left out
     all_versions: True for the other versions as well, after the preferred one
     """
     seen, resources, failing = set(known), list[Resource](), list[str]()
-    for each in found:
-        if not is_available(each.obj):
-            failing.append(each.group_version)
-            continue
-        request = Request(
-            verb="get",
-            resource="",
-            group=each.group,
-            version=each.version,
-            user=client.user,
-            manager=client.manager,
-        )
-        reply = await client.ask(request)
+    for each, reply in documents:
         if not reply.ok or not isinstance(reply.body, dict):  # Go's decoder takes no other value
             failing.append(each.group_version)
             continue
