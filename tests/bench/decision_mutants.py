@@ -114,6 +114,9 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "_is_started",
         "bool(last and parse_time(last) == at_s * SECOND) -> False",
     ): "a run that is due is after the last one",
+    ("actors/controllers/namespace/decide.py", "pods_estimate_s", "0 -> False"): "a number all the same",
+    ("actors/controllers/namespace/sync.py", "_update", "200 -> 201"): "only whether it is ok is asked",
+    ("actors/controllers/namespace/sync.py", "_update", "0 -> 1"): "only whether it is ok is asked",
     ("actors/scheduler/plugins/image_locality.py", "score", "0 -> False"): "a score of False is 0",
     ("sim/api/watch/cache.py", "_on_change", "False -> True"): "looks once more at watches without news",
     ("sim/api/watch/cache.py", "_on_change", "watch.prefix is prefix -> False"): (
