@@ -33,10 +33,12 @@ from sim.api.scheduling import (
 )
 from sim.api.types import Obj
 from sim.dataclass import dataclass
-from sim.units import parse_whole
+from sim.units import SECOND, parse_whole
 
 if TYPE_CHECKING:
     from sim.ident import Names
+
+BACKOFF_US, BACKOFF_MAX_US = 1 * SECOND, 900 * SECOND  # daemonset.go: NewBackOff(1s, 15m)
 
 PodsByNode = Mapping[str, Sequence[Obj]]
 
@@ -143,6 +145,30 @@ def oldest_first(pods: Sequence[Obj]) -> list[Obj]:
             pod["metadata"]["name"],
         ),
     )
+
+
+class FailedPodBackoff:
+    """The back-off between deletes of failed pods, per set, generation and node.
+
+    Bound: a new entry drops the oldest one if that is older than twice the longest delay.
+    """
+
+    def __init__(self) -> None:
+        # (set uid, generation, node) -> (delay, time of the last delete), oldest first
+        self._entries: dict[tuple[str, int, str], tuple[int, int]] = {}
+
+    def wait_us(self, key: tuple[str, int, str], now_us: int) -> int:
+        """The delay before the pod may be deleted; 0: delete it now, which doubles the delay."""
+        wait_us, since_us = self._entries.get(key, (0, 0))
+        if wait_us and now_us - since_us < wait_us:
+            return wait_us
+        kept = wait_us and now_us - since_us <= 2 * BACKOFF_MAX_US
+        self._entries.pop(key, None)
+        self._entries[key] = (min(2 * wait_us, BACKOFF_MAX_US) if kept else BACKOFF_US, now_us)
+        oldest = next(iter(self._entries))
+        if now_us - self._entries[oldest][1] > 2 * BACKOFF_MAX_US:
+            del self._entries[oldest]
+        return 0
 
 
 @dataclass(frozen=True, slots=True)

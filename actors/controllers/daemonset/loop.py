@@ -1,22 +1,33 @@
 """DaemonSet controller: keeps one pod on every node that matches the set.
 
-A pod gets node affinity for its node and is bound by the default scheduler. Turns a set, the nodes
-and its pods into creates, deletes, revisions, events and a status.
+Turns changes of sets, nodes, pods and revisions into keys, and carries out the steps of each sync.
 
-Holds: a sync makes at most 250 creates and 250 deletes; a sync that created or deleted makes no
-       rolling update step; a failed pod is deleted at most once per back-off (1 s doubling to
-       900 s).
+Holds: nothing is decided here; the steps are those of `sync`, their values those of `decide`.
 
-Mirrors  kubernetes v1.25 pkg/controller/daemon/{daemon_controller.go,update.go}.
+Mirrors  kubernetes v1.25 pkg/controller/daemon/daemon_controller.go.
 Differs  nodes are processed in the order of their names (upstream: the order of its workers).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import assert_never
 
 from actors.controllers.daemonset import decide
-from actors.controllers.shared import revisions as history
+from actors.controllers.daemonset.sync import (
+    RESOURCE,
+    Action,
+    Answer,
+    BackOff,
+    Claim,
+    CreatePods,
+    DeletePods,
+    Expect,
+    Relabel,
+    Seen,
+    sync_set,
+)
 from actors.controllers.shared.pod_owners import (
     CONTROLLER_INDEX,
     PodControl,
@@ -26,20 +37,25 @@ from actors.controllers.shared.pod_owners import (
     index_by_namespace,
     owner_ref,
     selector_of,
-    selects_nothing,
 )
-from actors.controllers.shared.pod_template_hash import revision_data
 from actors.controllers.shared.shell import Env, Expectations, Owner, claim_objects, run_workers
-from sim.api.objects import controller_of, is_deleting, key_of
+from actors.controllers.shared.steps import (
+    DONE,
+    Create,
+    Delete,
+    Event,
+    Get,
+    Requeue,
+    Shell,
+    Update,
+    carry_out,
+)
+from sim.api.objects import controller_of, is_deleting, key_of, uid_of
 from sim.api.types import Obj
 from sim.client import unmoved
-from sim.units import SECOND
 
-RESOURCE = "daemonsets"
 CLIENT = "daemon-set-controller"
 WORKERS = 2  # cmd/kube-controller-manager/app/apps.go: fixed
-BURST = 250  # daemon_controller.go: BurstReplicas
-BACKOFF_US, BACKOFF_MAX_US = 1 * SECOND, 900 * SECOND  # daemonset.go: NewBackOff(1s, 15m)
 
 
 async def start(env: Env) -> None:
@@ -50,32 +66,8 @@ async def start(env: Env) -> None:
     run_workers(env, loop.queue, loop.sync, WORKERS)
 
 
-class FailedPodBackoff:
-    """The back-off between deletes of failed pods, per set, generation and node.
-
-    Bound: a new entry drops the oldest one if that is older than twice the longest delay.
-    """
-
-    def __init__(self) -> None:
-        # (set uid, generation, node) -> (delay, time of the last delete), oldest first
-        self._entries: dict[tuple[str, int, str], tuple[int, int]] = {}
-
-    def wait_us(self, key: tuple[str, int, str], now_us: int) -> int:
-        """The delay before the pod may be deleted; 0: delete it now, which doubles the delay."""
-        wait_us, since_us = self._entries.get(key, (0, 0))
-        if wait_us and now_us - since_us < wait_us:
-            return wait_us
-        kept = wait_us and now_us - since_us <= 2 * BACKOFF_MAX_US
-        self._entries.pop(key, None)
-        self._entries[key] = (min(2 * wait_us, BACKOFF_MAX_US) if kept else BACKOFF_US, now_us)
-        oldest = next(iter(self._entries))
-        if now_us - self._entries[oldest][1] > 2 * BACKOFF_MAX_US:
-            del self._entries[oldest]
-        return 0
-
-
 class DaemonSetLoop:
-    """Shell of the controller: handlers, queue, and the sync of one set."""
+    """Shell of the controller: handlers, queue, and the requests of a sync."""
 
     def __init__(self, env: Env) -> None:
         self.env = env
@@ -86,7 +78,8 @@ class DaemonSetLoop:
         self.expectations = Expectations(env.ctx.now_us)
         self.control = PodControl(env, self.client, self.recorder, self.expectations, named=False)
         self.queue = env.queue("daemonset")
-        self.backoff = FailedPodBackoff()
+        self.shell = Shell(env.ctx, self.client, self.recorder, self.queue)
+        self.backoff = decide.FailedPodBackoff()
         self.sets = env.informers[RESOURCE]
         self.pods = env.informers["pods"]
         self.nodes = env.informers["nodes"]
@@ -192,225 +185,34 @@ class DaemonSetLoop:
         if owner is None:
             self.expectations.forget(key)
             return None
-        nodes = self.nodes.list()
-        if selects_nothing(owner):
-            text = "This daemon set is selecting all pods. A non-empty selector is required."
-            self.recorder.event(owner, "Warning", "SelectingAll", text)
-            return None
-        if is_deleting(owner):
-            return None
-        identity = Owner(owner, RESOURCE, self.resource.api_version, self.resource.kind)
-        found = await self._construct_history(identity)
-        if isinstance(found, str):
-            return found
-        current, olds = found
-        hashed = (current["metadata"].get("labels") or {}).get(self.names.label_controller_revision_hash, "")
-        generation = decide.template_generation(owner, self.names)
-        view = decide.View(owner, hashed, generation, self.names, self._fit(owner), self.env.ctx.wall_us())
-        if not self.expectations.satisfied(key):
-            return await self._update_status(view, identity, nodes, observe=False)
-        error = await self._update(view, identity, nodes, olds)
-        refused = await self._update_status(view, identity, nodes, observe=True)
-        return error or refused
+        seen = Seen(self.names, self.nodes.list(), owner_ref(self.env, RESOURCE, owner), self._fit(owner))
+        return await carry_out(sync_set(owner, seen), partial(self._do, owner))
 
-    async def _owned(self, identity: Owner) -> dict[str, list[Obj]] | str:
-        owner = identity.obj
-        candidates = candidates_of(self.pods, owner)
-        pods, error = await claim_objects(self.client, identity, "pods", candidates, selector_of(owner))
-        return decide.pods_by_node(pods) if error is None else error
-
-    async def _update(
-        self, view: decide.View, identity: Owner, nodes: Sequence[Obj], olds: Sequence[Obj]
-    ) -> str | None:
-        by_node = await self._owned(identity)
-        if isinstance(by_node, str):
-            return by_node
-        changes = decide.decide_nodes(view, nodes, by_node)
-        self._take_failed(view.owner, changes)
-        error = await self._apply(view, changes)
-        if error is not None:
-            return error
-        if self.expectations.satisfied(key_of(view.owner)):
-            strategy = view.owner["spec"].get("updateStrategy") or {}
-            if strategy.get("type", "RollingUpdate") == "RollingUpdate":
-                by_node = await self._owned(identity)
-                if isinstance(by_node, str):
-                    return by_node
-                error = await self._apply(view, decide.decide_roll(view, nodes, by_node))
-                if error is not None:
-                    return error
-        return await self._cleanup(identity, olds)
-
-    def _take_failed(self, owner: Obj, changes: decide.Changes) -> None:
-        """Delete failed pods after their back-off; queue the set for the end of the others'."""
-        meta = owner["metadata"]
-        generation = int(owner.get("status", {}).get("observedGeneration", 0))
-        now_us = self.env.ctx.now_us()
-        for pod, node in changes.failed:
-            wait_us = self.backoff.wait_us((meta["uid"], generation, node), now_us)
-            if wait_us:
-                self.queue.add_after_us(key_of(owner), wait_us)
-                continue
-            text = f"Found failed daemon pod {key_of(pod)} on node {node}, will try to kill it"
-            self.recorder.event(owner, "Warning", "FailedDaemonPod", text)
-            changes.delete.append(pod)
-
-    async def _apply(self, view: decide.View, changes: decide.Changes) -> str | None:
-        owner = view.owner
-        create, delete = changes.create[:BURST], changes.delete[:BURST]
-        self.expectations.expect(key_of(owner), len(create), len(delete))
+    async def _do(self, owner: Obj, action: Action) -> Answer:
+        ctx, client, key = self.env.ctx, self.client, key_of(owner)
+        reply, wait_us = DONE, 0
+        objects: Sequence[Obj] = ()
         error: str | None = None
-        if create:
-            template = decide.daemon_template(owner, view.hash, view.generation, self.names)
-            ref = owner_ref(self.env, RESOURCE, owner)
-            pods = [decide.daemon_pod(template, owner, ref, node) for node in create]
-            error = await self.control.create(owner, pods)
-        refused = await self.control.delete(owner, delete) if delete else None
-        return error or refused
-
-    async def _update_status(
-        self, view: decide.View, identity: Owner, nodes: Sequence[Obj], observe: bool
-    ) -> str | None:
-        by_node = await self._owned(identity)
-        if isinstance(by_node, str):
-            return by_node
-        owner = view.owner
-        counts = decide.count_status(view, nodes, by_node)
-        if decide.is_status_stale(owner, counts):
-            error = await self._write_status(owner, counts, observe)
-            if error is not None:
-                return error
-        min_ready_s = owner["spec"].get("minReadySeconds") or 0
-        if min_ready_s and counts["numberReady"] != counts["numberAvailable"]:
-            self.queue.add_after_us(key_of(owner), min_ready_s * SECOND)
-        return None
-
-    async def _write_status(self, owner: Obj, counts: Obj, observe: bool) -> str | None:
-        """Write counts to the status; on failure, read the set and write once more.
-
-        observe: True to set the observed generation too
-        """
-        changes = (
-            {**counts, "observedGeneration": owner["metadata"].get("generation", 0)} if observe else counts
-        )
-        found = owner
-        for last in (False, True):
-            status = decide.with_counts(found.get("status") or {}, changes)
-            reply = await self.client.update(RESOURCE, {**found, "status": status}, subresource="status")
-            if reply.ok or last:
-                break
-            live = await self.client.get(RESOURCE, owner["metadata"]["namespace"], owner["metadata"]["name"])
-            if not live.ok:
-                return live.message
-            found = live.obj
-        return None if reply.ok else reply.message
-
-    # --- history ----------------------------------------------------------------------------------
-
-    async def _construct_history(self, identity: Owner) -> tuple[Obj, list[Obj]] | str:
-        """(revision of the present template, older revisions), or an error text.
-
-        The revision is created if it does not exist and renumbered if it is not the newest.
-        """
-        owner = identity.obj
-        revisions, error = await history.claimed(self.client, self.revisions, identity)
-        if error is not None:
-            return error
-        for place, revision in enumerate(revisions):
-            labelled = await self._labelled(revision)
-            if isinstance(labelled, str):
-                return labelled
-            revisions[place] = labelled
-        data = revision_data(owner["spec"]["template"])
-        equal = [revision for revision in revisions if history.same_data(revision, data)]
-        olds = [revision for revision in revisions if not history.same_data(revision, data)]
-        number = history.next_number(olds)
-        if not equal:
-            made = await self._snapshot(owner, data, number)
-            return made if isinstance(made, str) else (made, olds)
-        current = equal[-1]
-        for twin in equal[:-1]:
-            error = await self._merge(identity, twin, current)
-            if error is not None:
-                return error
-        if current["revision"] < number:
-            reply = await history.renumber(self.client, current, number)
-            if not reply.ok:
-                return reply.message
-            current = reply.obj
-        return current, olds
-
-    async def _labelled(self, revision: Obj) -> Obj | str:
-        """The revision with its hash label, which is its name if it had no label; or an error text."""
-        meta, label = revision["metadata"], self.names.label_controller_revision_hash
-        labels = meta.get("labels") or {}
-        if label in labels:
-            return revision
-        made = {**revision, "metadata": {**meta, "labels": {**labels, label: meta["name"]}}}
-        reply = await self.client.update(history.RESOURCE, made)
-        return reply.obj if reply.ok else reply.message
-
-    async def _merge(self, identity: Owner, twin: Obj, kept: Obj) -> str | None:
-        """Delete a revision with the same data as another, and relabel the set's pods to that one."""
-        label = self.names.label_controller_revision_hash
-        hashed = kept["metadata"]["labels"][label]
-        by_node = await self._owned(identity)
-        if isinstance(by_node, str):
-            return by_node
-        for meta in [pod["metadata"] for pods in by_node.values() for pod in pods]:
-            if (meta.get("labels") or {}).get(label) == hashed:
-                continue
-            patch = {"metadata": {"labels": {label: hashed}}}
-            reply = await self.client.patch("pods", meta["namespace"], meta["name"], patch, kind="merge")
-            if not reply.ok:
-                return reply.message
-        meta = twin["metadata"]
-        reply = await self.client.delete(history.RESOURCE, meta["namespace"], meta["name"])
-        return None if reply.ok else reply.message
-
-    async def _snapshot(self, owner: Obj, data: Obj, number: int) -> Obj | str:
-        namespace = owner["metadata"]["namespace"]
-        made = decide.new_revision(owner, owner_ref(self.env, RESOURCE, owner), number, self.names)
-        name = made["metadata"]["name"]
-        reply = await self.client.create(history.RESOURCE, namespace, made)
-        if reply.ok:
-            return reply.obj
-        if reply.reason != "AlreadyExists":
-            return reply.message
-        live = await self.client.get(history.RESOURCE, namespace, name)
-        if not live.ok:
-            return live.message
-        if history.same_data(live.obj, data):
-            return live.obj
-        current = await self.client.get(RESOURCE, namespace, owner["metadata"]["name"])
-        if not current.ok:
-            return current.message
-        status = current.obj.get("status", {})
-        if status.get("collisionCount") != owner.get("status", {}).get("collisionCount"):
-            return "found a stale collision count; will retry until it is updated"
-        counted = {**current.obj, "status": {**status, "collisionCount": status.get("collisionCount", 0) + 1}}
-        raised = await self.client.update(RESOURCE, counted, subresource="status")
-        return reply.message if raised.ok else raised.message
-
-    async def _cleanup(self, identity: Owner, olds: Sequence[Obj]) -> str | None:
-        by_node = await self._owned(identity)
-        if isinstance(by_node, str):
-            return by_node
-        surplus = len(olds) - int(identity.obj["spec"].get("revisionHistoryLimit", 10))
-        if surplus <= 0:
-            return None
-        label = self.names.label_controller_revision_hash
-        live = {  # membership only
-            (pod["metadata"].get("labels") or {}).get(label) for pods in by_node.values() for pod in pods
-        }
-        for revision in olds:
-            meta = revision["metadata"]
-            if surplus <= 0:
-                break
-            if (meta.get("labels") or {}).get(label) in live:
-                continue
-            reply = await self.client.delete(history.RESOURCE, meta["namespace"], meta["name"])
-            if not reply.ok:
-                return reply.message
-            surplus -= 1
-        return None
+        match action:
+            case Claim(resource):
+                identity = Owner(owner, RESOURCE, self.resource.api_version, self.resource.kind)
+                candidates = candidates_of(self.env.informers[resource], owner)
+                objects, error = await claim_objects(
+                    client, identity, resource, candidates, selector_of(owner)
+                )
+            case Relabel(pod, labels):
+                meta, patch = pod["metadata"], {"metadata": {"labels": labels}}
+                reply = await client.patch("pods", meta["namespace"], meta["name"], patch, kind="merge")
+            case Expect(creates, deletes):
+                self.expectations.expect(key, creates, deletes)
+            case CreatePods(pods):
+                error = await self.control.create(owner, pods)
+            case DeletePods(pods):
+                error = await self.control.delete(owner, pods)
+            case BackOff(generation, node):
+                wait_us = self.backoff.wait_us((uid_of(owner), generation, node), ctx.now_us())
+            case Get() | Create() | Update() | Delete() | Event() | Requeue():
+                reply = await self.shell.do(action)
+            case _:
+                assert_never(action)
+        return Answer(ctx.wall_us(), self.expectations.satisfied(key), reply, objects, error, wait_us)

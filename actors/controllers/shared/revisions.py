@@ -15,7 +15,7 @@ import msgspec
 
 from actors.controllers.shared.pod_owners import candidates_of
 from actors.controllers.shared.pod_template_hash import revision_json
-from actors.controllers.shared.shell import Owner, adopt, can_adopt, claim_objects
+from actors.controllers.shared.shell import Owner, adopt, can_adopt
 from sim.api.objects import controller_of
 from sim.api.raw_text import text_of
 from sim.api.selectors import from_selector
@@ -76,19 +76,6 @@ def same_data(revision: Obj, data: Obj) -> bool:
     """True if a revision has these data, in the text of Go's encoder (EqualRevision)."""
     given = revision["data"]
     return bool(given == data) and (type(given) is dict or text_of(given) == revision_json(data))
-
-
-async def claimed(client: Client, informer: Informer, owner: Owner) -> tuple[list[Obj], str | None]:
-    """The owner's revisions in order, after adopting matching orphans, and the first error."""
-    selector = from_selector(owner.obj["spec"]["selector"])
-    found, error = await claim_objects(
-        client,
-        owner,
-        RESOURCE,
-        candidates_of(informer, owner.obj),
-        lambda obj: selector.matches(obj["metadata"].get("labels") or {}),
-    )
-    return ordered(found), error
 
 
 def listed(informer: Informer, owner: Obj) -> list[Obj]:
