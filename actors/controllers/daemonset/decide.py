@@ -318,8 +318,8 @@ def _roll_unavailable(view: View, by_node: PodsByNode, limit: int) -> Changes:
     at_once: list[Obj] = []
     candidates: list[Obj] = []
     for pods in by_node.values():
-        new, old, clear = _old_and_new(view, pods)
-        if not clear or (new is None) == (old is None):
+        new, old, _ = _old_and_new(view, pods)
+        if (new is None) == (old is None):  # none, both, or several of one kind
             lacking += 1
         elif new is not None:
             lacking += 0 if view.is_available(new) else 1

@@ -4,8 +4,8 @@ Turns a set, the nodes and the answers to its requests into the next action: the
 present template first, then creates and deletes of pods, then the status.
 
 Holds: a sync makes at most 250 creates and 250 deletes; a sync that created or deleted makes no
-       rolling update step, and one whose earlier ones the cache does not show writes only the
-       status; a failed pod is deleted at most once per back-off (1 s doubling to 900 s).
+       rolling update step; while the cache does not show earlier creates and deletes, a sync writes
+       only the status; a failed pod is deleted at most once per back-off (1 s doubling to 900 s).
 
 Mirrors  kubernetes v1.25 pkg/controller/daemon/{daemon_controller.go (syncDaemonSet, manage,
          syncNodes, updateDaemonSetStatus),update.go (constructHistory, dedupCurHistories, snapshot,
@@ -249,7 +249,7 @@ class _Sync:
         if decide.is_status_stale(self.owner, counts):
             generation = {"observedGeneration": self.owner["metadata"].get("generation", 0)}
             yield from self._write_status({**counts, **generation} if observe else counts)
-        min_ready_s = spec_of(self.owner).get("minReadySeconds") or 0
+        min_ready_s = spec_of(self.owner).get("minReadySeconds")
         if min_ready_s and counts["numberReady"] != counts["numberAvailable"]:
             yield from self._do(Requeue(key_of(self.owner), min_ready_s * SECOND))
 

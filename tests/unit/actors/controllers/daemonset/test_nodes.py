@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,6 +83,8 @@ def test_a_node_that_is_selected_has_one_pod(run: bool, stay: bool, pods: list[O
         ([pod("a"), pod("b", created=2)], ([], ["b"], [])),
         ([pod("a", "old"), pod("b", "older", created=2)], ([], ["b"], [])),
         ([pod("a", "old"), pod("c", ready=False, created=2), pod("b", created=3)], ([], ["b"], [])),
+        ([pod("a", ready=False), pod("b", created=2)], ([], ["b"], [])),
+        ([pod("a", meta={"labels": None}), pod("b")], ([], ["a"], [])),
     ],
 )
 def test_with_surge_an_old_and_a_new_pod_may_stay(pods: list[Obj], wanted: Any) -> None:
@@ -123,3 +126,7 @@ def test_a_pod_is_updated_by_its_generation_or_its_hash(
 @pytest.mark.parametrize(("wait", "available"), [(None, True), (0, True), (939, True), (940, False)])
 def test_a_pod_is_available_after_its_ready_seconds(wait: int | None, available: bool) -> None:
     assert view(wait=wait).is_available(pod("a")) is available
+
+
+def test_ready_pod_is_available_at_once_without_ready_seconds() -> None:
+    assert replace(view(), wall_us=60 * SECOND).is_available(pod("a"))
