@@ -1,14 +1,13 @@
 """Service controller: has the cloud make, change and delete the load balancers of services.
 
-Turns events of services and nodes into calls of the cloud, a finalizer, and the addresses in the
-status of the service.
+Turns events of services and nodes into keys and passes over the nodes, and carries out the steps
+of each sync by requests and calls of the cloud.
 
-Holds: a service keeps its finalizer until the cloud has deleted its load balancer; a failed service
-       is tried again after 5 s, doubling to 300 s; a changed set of nodes is given to all load
-       balancers, and in later passes to those that failed.
+Holds: the steps are those of `sync`; a failed service is tried again after 5 s, doubling to 300 s;
+       a changed set of nodes is given to all load balancers, and in later passes to those that
+       failed.
 
 Mirrors  kubernetes v1.25 staging/src/k8s.io/cloud-provider/controllers/service/controller.go,
-         cloud-provider/service/helpers (AddFinalizer, PatchService),
          cmd/kube-controller-manager/app/core.go (startServiceController).
 Differs  load balancers are updated in the order of the services' names, upstream's order is that of
          a map; the times of writes that the cloud takes are those of its calls.
@@ -17,6 +16,7 @@ Differs  load balancers are updated in the order of the services' names, upstrea
 from __future__ import annotations
 
 from collections import deque
+from typing import assert_never
 
 from actors.controllers.service.decide import (
     changes_traffic,
@@ -25,12 +25,24 @@ from actors.controllers.service.decide import (
     needs_update,
     wants_balancer,
 )
-from actors.controllers.shared.cloud import LOAD_BALANCERS, Cloud, Refused
+from actors.controllers.service.sync import (
+    Action,
+    Answer,
+    Ensure,
+    Explain,
+    Find,
+    Follow,
+    Move,
+    Patch,
+    Remove,
+    Seen,
+    Syncs,
+)
+from actors.controllers.shared.cloud import LOAD_BALANCERS, Cloud
 from actors.controllers.shared.shell import Env, run_workers
-from sim.api.objects import get_in
+from actors.controllers.shared.steps import Event, carry_out
 from sim.api.types import Obj
 from sim.client import ItemExponential, WorkQueue, unmoved
-from sim.client.events.recorder import EventKind
 from sim.kernel.causes import caused_by
 from sim.kernel.measure import observe
 from sim.units import SECOND
@@ -39,8 +51,6 @@ NAME = "service"
 CLIENT = COMPONENT = "service-controller"
 RETRY_US, RETRY_MAX_US = 5 * SECOND, 300 * SECOND  # minRetryDelay, maxRetryDelay
 SERVICES_RESYNC_US, NODES_RESYNC_US = 30 * SECOND, 100 * SECOND  # serviceSyncPeriod, nodeSyncPeriod
-Occasion = tuple[EventKind, str, str]
-NO_NODES: Occasion = ("Warning", "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer")
 
 
 async def start(env: Env) -> None:
@@ -63,7 +73,7 @@ class ServiceController:
         self._services = env.informers["services"]
         self._nodes = env.informers["nodes"]
         self._queue = WorkQueue(env.ctx, "service", ItemExponential(RETRY_US, RETRY_MAX_US))
-        self._known: dict[str, Obj] = {}  # services that have been synced, as they were then
+        self._syncs = Syncs(Seen(self._finalizer, self._present_hosts))
         self._causes: dict[str, int] = {}  # trace record of the last change or failure of a service
         self._hosts: tuple[str, ...] = ()
         self._all_due = False  # True if the next pass is for all load balancers
@@ -107,7 +117,7 @@ class ServiceController:
     def _updated(self, old: Obj, new: Obj) -> None:
         update = needs_update(old, new)
         if update.event is not None:
-            self._event(new, "Normal", *update.event)
+            self._recorder.event(new, "Normal", *update.event)
         if update.needed or needs_cleanup(new, self._finalizer):
             self._queued(new)
 
@@ -122,122 +132,57 @@ class ServiceController:
                     with caused_by(kernel, self._causes.get(key, 0)):
                         self._queue.add(key)
 
-    def _event(self, service: Obj, kind: EventKind, reason: str, message: str) -> None:
-        self._recorder.event(service, kind, reason, message)
-
     # --- services ---
 
     async def _sync(self, key: str) -> str | None:
-        service = self._services.get(key)
-        if service is None:
-            return await self._deleted(key)
-        known = self._known.get(key)
-        if known is not None and known["metadata"]["uid"] != service["metadata"]["uid"]:
-            error = await self._delete(known)
-            if error is not None:
-                return error
-        self._known[key] = service
-        wanted = wants_balancer(service) and not needs_cleanup(service, self._finalizer)
-        error = await (self._ensure(service) if wanted else self._clean(service))
-        if error is not None:
-            self._event(service, "Warning", "SyncLoadBalancerFailed", f"Error syncing load balancer: {error}")
-            self._causes[key] = self._ctx.kernel.cause
-        elif not wanted:
-            del self._known[key]
-            self._causes.pop(key, None)
-        return error
+        return await carry_out(self._syncs.sync(key, self._services.get(key)), self._do)
 
-    async def _deleted(self, key: str) -> str | None:
-        """Delete the load balancer of a service that went without its finalizer."""
-        known = self._known.get(key)
-        error = None if known is None else await self._delete(known)
-        if error is None:
-            self._known.pop(key, None)
-        return error
-
-    async def _delete(self, service: Obj) -> str | None:
-        if not wants_balancer(service):
-            return None
-        self._event(service, "Normal", "DeletingLoadBalancer", "Deleting load balancer")
-        await self._call()
-        refused = self._cloud.delete_balancer(self._cluster, service)
-        if refused is not None:
-            error = self._error(refused)
-            self._event(
-                service, "Warning", "DeleteLoadBalancerFailed", f"Error deleting load balancer: {error}"
-            )
-            return error
-        self._event(service, "Normal", "DeletedLoadBalancer", "Deleted load balancer")
+    async def _do(self, action: Action) -> Answer:
+        match action:
+            case Event(obj, kind, reason, message):
+                self._recorder.event(obj, kind, reason, message)
+            case Patch(service, patch):
+                meta = service["metadata"]
+                return await self._client.patch(
+                    "services", meta["namespace"], meta["name"], patch, subresource="status"
+                )
+            case Find() | Ensure() | Move() | Remove():
+                return await self._call(action)
+            case Follow(cause):
+                self._ctx.kernel.follow(cause)
+            case Explain(key, True):
+                self._causes[key] = self._ctx.kernel.cause
+            case Explain(key):
+                self._causes.pop(key, None)
+            case _:
+                assert_never(action)
         return None
 
-    async def _clean(self, service: Obj) -> str | None:
-        await self._call()
-        found = self._cloud.balancer(self._cluster, service)
-        if isinstance(found, Refused):
-            return f"failed to check if load balancer exists before cleanup: {self._error(found)}"
-        if found is not None:
-            self._event(service, "Normal", "DeletingLoadBalancer", "Deleting load balancer")
-            await self._call()
-            refused = self._cloud.delete_balancer(self._cluster, service)
-            if refused is not None:
-                return f"failed to delete load balancer: {self._error(refused)}"
-        if self._finalizer in (service["metadata"].get("finalizers") or ()):
-            change = {"$deleteFromPrimitiveList/finalizers": [self._finalizer]}
-            error = await self._patch(service, {"metadata": change})
-            if error is not None:
-                return f"failed to remove load balancer cleanup finalizer: {error}"
-        self._event(service, "Normal", "DeletedLoadBalancer", "Deleted load balancer")
-        return await self._show(service, ())
-
-    async def _ensure(self, service: Obj) -> str | None:
-        self._event(service, "Normal", "EnsuringLoadBalancer", "Ensuring load balancer")
-        if self._finalizer not in (service["metadata"].get("finalizers") or ()):
-            error = await self._patch(service, {"metadata": {"finalizers": [self._finalizer]}})
-            if error is not None:
-                return f"failed to add load balancer cleanup finalizer: {error}"
-        nodes = hosts(self._nodes.list(), self._env.names)
-        if not nodes:
-            self._event(service, *NO_NODES)
-        await self._call()
-        made = self._cloud.ensure_balancer(self._cluster, service, nodes)
-        if isinstance(made, Refused):
-            return f"failed to ensure load balancer: {self._error(made)}"
-        self._event(service, "Normal", "EnsuredLoadBalancer", "Ensured load balancer")
-        return await self._show(service, made.ingress)
-
-    async def _show(self, service: Obj, ingress: tuple[str, ...]) -> str | None:
-        """Write the addresses of a load balancer into the status of its service."""
-        wanted = [{"ip": address} for address in ingress]
-        if get_in(service, ("status", "loadBalancer", "ingress"), []) == wanted:
-            return None
-        error = await self._patch(service, {"status": {"loadBalancer": {"ingress": wanted or None}}})
-        return None if error is None else f"failed to update load balancer status: {error}"
-
-    async def _patch(self, service: Obj, patch: Obj) -> str | None:
-        """Patch a service by its status subresource; an absent service is no error."""
-        meta = service["metadata"]
-        reply = await self._client.patch(
-            "services", meta["namespace"], meta["name"], patch, subresource="status"
-        )
-        gone = reply.reason == "NotFound" and "status" in patch
-        return None if reply.ok or gone else reply.message
-
-    async def _call(self) -> None:
-        """Wait for what a call of the cloud takes."""
+    async def _call(self, action: Find | Ensure | Move | Remove) -> Answer:
+        """Call the cloud, after what a call takes."""
         duration_us = self._cloud.call_us(LOAD_BALANCERS)
         if duration_us:
             await self._ctx.sleep_us(duration_us)
-
-    def _error(self, refused: Refused) -> str:
-        """The text of a refusal; what led to it explains the work from here on."""
-        if refused.cause:
-            self._ctx.kernel.follow(refused.cause)
-        return refused.text
+        cloud, cluster = self._cloud, self._cluster
+        match action:
+            case Find(service):
+                return cloud.balancer(cluster, service)
+            case Ensure(service, nodes):
+                return cloud.ensure_balancer(cluster, service, nodes)
+            case Move(service, nodes):
+                return cloud.update_balancer(cluster, service, nodes)
+            case Remove(service):
+                return cloud.delete_balancer(cluster, service)
+            case _:
+                assert_never(action)
 
     # --- nodes ---
 
+    def _present_hosts(self) -> tuple[str, ...]:
+        return hosts(self._nodes.list(), self._env.names)
+
     def _nodes_changed(self) -> None:
-        found = hosts(self._nodes.list(), self._env.names)
+        found = self._present_hosts()
         if found != self._hosts:
             self._hosts, self._all_due = found, True
         self._pass.put(None)
@@ -245,7 +190,7 @@ class ServiceController:
     async def _update_nodes(self) -> None:
         while True:
             await self._pass.get()
-            due = sorted(self._known) if self._all_due else self._due
+            due = sorted(self._syncs.known) if self._all_due else self._due
             self._all_due, self._due = False, []
             await self._update_all(deque(due))
 
@@ -266,28 +211,13 @@ class ServiceController:
         observe(self._ctx.kernel, "service_controller_nodesync_latency_seconds", took_s)
 
     async def _update(self, key: str) -> bool:
-        service = self._known.get(key)
+        service = self._syncs.known.get(key)
         if service is None or not wants_balancer(service):
             return True
         begun_us = self._ctx.now_us()
-        done = await self._update_hosts(key, service)
+        error = await carry_out(self._syncs.move(service), self._do)
+        if error is not None:
+            self._ctx.record(self._failed, ("service", key, error))
         took_s = (self._ctx.now_us() - begun_us) / SECOND
         observe(self._ctx.kernel, "service_controller_update_loadbalancer_host_latency_seconds", took_s)
-        return done
-
-    async def _update_hosts(self, key: str, service: Obj) -> bool:
-        nodes = hosts(self._nodes.list(), self._env.names)
-        await self._call()
-        refused = self._cloud.update_balancer(self._cluster, service, nodes)
-        if refused is None:
-            done: Occasion = ("Normal", "UpdatedLoadBalancer", "Updated load balancer with new hosts")
-            self._event(service, *(done if nodes else NO_NODES))
-            return True
-        error = self._error(refused)
-        await self._call()
-        if self._cloud.balancer(self._cluster, service) is None:
-            return True
-        text = f"Error updating load balancer with new hosts [{' '.join(nodes)}]: {error}"
-        self._event(service, "Warning", "UpdateLoadBalancerFailed", text)
-        self._ctx.record(self._failed, ("service", key, error))
-        return False
+        return error is None

@@ -46,8 +46,18 @@ def test_change_that_concerns_a_load_balancer_is_synced(changed: Obj, event: tup
 def test_other_changes_and_other_services_are_not_synced() -> None:
     assert not needs_update(service(), service(selector={"a": "b"})).needed
     assert not needs_update(service(type="ClusterIP"), service(type="NodePort")).needed
+    assert not needs_update(*[service(loadBalancerSourceRanges=["10.0.0.0/8"]) for _ in range(2)]).needed
     old, new = service(externalIPs=["1.1.1.1"]), service(externalIPs=["2.2.2.2"])
-    assert needs_update(old, new).event == ("ExternalIP", "Added: 2.2.2.2")
+    assert needs_update(old, new) == (True, ("ExternalIP", "Added: 2.2.2.2"))
+
+
+def test_service_that_begins_to_want_a_load_balancer_is_synced() -> None:
+    assert needs_update(service(type="NodePort"), service()) == (True, ("Type", "NodePort -> LoadBalancer"))
+
+
+def test_service_without_ports_is_compared() -> None:
+    assert not needs_update(service(ports=None), service(ports=None)).needed
+    assert needs_update(service(ports=None), service()) == (True, None)
 
 
 def test_finalizer_of_a_service_that_wants_no_load_balancer_calls_for_cleanup() -> None:
