@@ -132,6 +132,16 @@ async def test_a_pod_on_a_node_is_deleted_gracefully_and_its_grace_only_shrinks(
         assert (await p.ask("get", "pods", name="a")).code == 404
 
 
+async def test_negative_grace_is_one_second() -> None:
+    async with plane() as p:
+        await make_account(p)
+        for name, graces in (("a", (-1,)), ("b", (20, -1))):
+            await bound_pod(p, name)
+            for grace in graces:
+                reply = await p.ask("delete", "pods", name=name, options={"gracePeriodSeconds": grace})
+            assert reply.obj["metadata"]["deletionGracePeriodSeconds"] == 1
+
+
 async def test_second_delete_of_a_pod_changes_its_grace_only() -> None:
     async with plane() as p:
         await make_account(p)

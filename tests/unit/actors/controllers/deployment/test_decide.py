@@ -71,6 +71,11 @@ def test_scale_down_waits_while_a_set_counts_more_available_pods_than_its_size()
     assert ([(decide.replicas_of(cut), size) for cut, size in cuts], behind) == ([(2, 1)], True)
 
 
+def test_no_set_is_written_while_no_more_pods_are_available_than_required() -> None:
+    old, new = rs("a", 3, 3), rs("bb", 1)
+    assert decide.available_cuts(deployment(4, 1, 1), [old, new], [old]) == []
+
+
 def test_scaling_in_a_rollout_is_proportional_and_the_rest_goes_to_the_largest() -> None:
     d = deployment(15, 3, 2)
     sizes = decide.proportional_sizes(d, [rs("a", 8, 8, 13), rs("bb", 5, 0, 13)], NAMES_ORCH)

@@ -111,6 +111,13 @@ def test_at_most_five_hundred_finished_pods_are_listed_at_a_time() -> None:
     assert (len(count.uncounted.failed), len(count.free)) == (UNCOUNTED_MAX, UNCOUNTED_MAX) and count.full
 
 
+def test_second_success_of_an_index_counts_as_nothing() -> None:
+    indexed = job(completions=2, completionMode="Indexed")
+    pods = [pod("a", "Succeeded", 0), pod("b", "Succeeded", 0)]
+    count = count_finished(indexed, pods, Uncounted(), [], False, TRACKING)
+    assert (count.uncounted, [one["metadata"]["name"] for one in count.free]) == (Uncounted(), ["a", "b"])
+
+
 def test_running_pods_of_a_finished_job_count_as_failed() -> None:
     pods = [pod("a"), pod("b", "Succeeded")]
     count = count_finished(job(), pods, Uncounted(), [], True, TRACKING)

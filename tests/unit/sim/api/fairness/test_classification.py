@@ -17,6 +17,7 @@ from sim.api.fairness.classification import (
     _is_covered,
     _is_path_covered,
     _is_subject,
+    _rule_matches,
     deal,
     flow_hash,
     levels_of,
@@ -43,6 +44,22 @@ def account(namespace: str, name: str) -> UserInfo:
 
 
 # --- levels and flows -----------------------------------------------------------------------------
+
+
+def test_rule_matches_by_any_of_its_subjects_and_rules() -> None:
+    subjects = [{"kind": "User", "user": {"name": name}} for name in ("a", "b")]
+    resources = [
+        {"verbs": ["get"], "apiGroups": [""], "resources": [name], "namespaces": ["*"]}
+        for name in ("pods", "nodes")
+    ]
+    paths = [{"verbs": ["get"], "nonResourceURLs": [path]} for path in ("/healthz", "/metrics")]
+    rule = {"subjects": subjects, "resourceRules": resources, "nonResourceRules": paths}
+    for user in (UserInfo("a"), UserInfo("b"), UserInfo("c")):
+        for resource, path in (("pods", ""), ("nodes", ""), ("", "/healthz"), ("", "/metrics")):
+            asked = Asked(user, "get", "", resource, "default", path)
+            assert _rule_matches(NAMES_K, rule, asked) == (user.name != "c")
+    other = Asked(UserInfo("a"), "get", "", "events", "default")
+    assert not _rule_matches(NAMES_K, rule, other)
 
 
 def test_the_seats_of_the_levels_are_upstreams() -> None:
