@@ -10,7 +10,7 @@ from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.outside_time import ask
 from sim.api.types import UserInfo
 from sim.api.verbs import single as verbs
-from sim.units import SECOND
+from sim.units import SECOND, parse_time
 from sim.wire.stack import CALLS_MAX
 from tests.actor.apiserver.cluster import ADMIN, NAMES_ORCH, Plane, Seen, lease, plane, request
 
@@ -124,6 +124,8 @@ async def test_a_pod_on_a_node_is_deleted_gracefully_and_its_grace_only_shrinks(
         await bound_pod(p, "a")
         marked = await p.ask("delete", "pods", name="a")
         assert marked.obj["metadata"]["deletionGracePeriodSeconds"] == 30
+        meta = marked.obj["metadata"]
+        assert parse_time(meta["deletionTimestamp"]) - parse_time(meta["creationTimestamp"]) == 30 * SECOND
         for grace, left in ((60, 30), (10, 10), (20, 10)):
             reply = await p.ask("delete", "pods", name="a", options={"gracePeriodSeconds": grace})
             assert reply.obj["metadata"]["deletionGracePeriodSeconds"] == left

@@ -43,6 +43,7 @@ PODS = SCHEME.resource("pods")
         ("app=", {"app": ""}, True),
         ("app in ()", {"app": ""}, True),
         ("app in (x,)", {"app": ""}, True),
+        ("app in (,x)", {"app": ""}, True),
     ],
 )
 def test_a_label_selector_matches_as_upstream(text, labels, matches):
@@ -57,6 +58,7 @@ def test_a_label_selector_matches_as_upstream(text, labels, matches):
         ("app===x", "unable to parse requirement: found '=', expected: identifier"),
         ("app=x=y", "found '=', expected: ',' or 'end of string'"),
         ("=x", "found '=', expected: !, identifier, or 'end of string'"),
+        ("app in (=)", "unable to parse requirement: found '=', expected: ',', ')' or identifier"),
         ("app in", "unable to parse requirement: found '' expected: '('"),
         ("app in (x", "unable to parse requirement: found '', expected: ',' or ')'"),
         (

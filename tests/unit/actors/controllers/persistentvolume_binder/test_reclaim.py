@@ -158,6 +158,12 @@ def test_volume_of_a_driver_is_left_to_it() -> None:
     assert [type(action) for action in drive(delete(one, seen(one)), live(one))[0]] == [Get]
 
 
+def test_deleted_volume_loses_the_data_finalizer_and_no_other() -> None:
+    held = {**GONE, "metadata": {**GONE["metadata"], "finalizers": ["mine", N.finalizer_volume_data]}}
+    actions, _ = drive(delete(held, seen(held, honors=True)), live(held))
+    assert [one.obj["metadata"]["finalizers"] for one in actions if isinstance(one, Update)] == [["mine"]]
+
+
 def test_data_finalizer_that_cannot_be_taken_keeps_the_volume() -> None:
     held = {**GONE, "metadata": {**GONE["metadata"], "finalizers": [N.finalizer_volume_data]}}
     first = iter([True])

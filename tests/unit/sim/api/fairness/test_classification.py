@@ -62,6 +62,21 @@ def test_rule_matches_by_any_of_its_subjects_and_rules() -> None:
     assert not _rule_matches(NAMES_K, rule, other)
 
 
+def test_schema_matches_by_any_of_its_rules() -> None:
+    rules = [
+        {
+            "subjects": [{"kind": "User", "user": {"name": name}}],
+            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}],
+        }
+        for name in ("a", "b")
+    ]
+    level = {"priorityLevelConfiguration": {"name": "workload-low"}, "matchingPrecedence": 1}
+    schema = {"metadata": {"name": "mine"}, "spec": {**level, "rules": rules}}
+    plan = Plan(NAMES_K, [schema], levels(NAMES_K), 600)
+    flows = [plan.flow(Asked(UserInfo(name), "get", "", "pods", "default")).schema for name in "abc"]
+    assert flows == ["mine", "mine", "catch-all"]
+
+
 def test_the_seats_of_the_levels_are_upstreams() -> None:
     """Timing case 56."""
     found = levels_of(levels(NAMES_K), 600)
