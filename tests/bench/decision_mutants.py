@@ -103,6 +103,9 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     ("actors/node/pods/admit.py", "refuse_otherwise", "requests.ports -> True"): (
         "spares a loop over no ports"
     ),
+    ("actors/scheduler/plugins/inter_pod_affinity.py", "filter", "pod.pod_terms.required -> True"): (
+        "spares a look at no terms, for each node and pod"
+    ),
     ("actors/scheduler/plugins/node_ports.py", "filter", "pod.ports -> True"): "spares a loop over no ports",
     (
         "actors/node/pods/preemption.py",

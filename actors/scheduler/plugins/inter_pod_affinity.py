@@ -33,7 +33,7 @@ class InterPodAffinity(DefaultPlugin):
         """Refuse a node by required terms: affinity, then anti-affinity, then that of existing
         pods.
         """
-        if not self._is_near(pod, node):
+        if pod.pod_terms.required and not self._is_near(pod, node):
             return AFFINITY
         for term in pod.pod_terms.forbidden:
             if self._count((term,), term.topology_key, node):

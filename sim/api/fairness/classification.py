@@ -162,21 +162,26 @@ def levels_of(levels: Iterable[Obj], seats: int) -> dict[str, Level]:
         if spec.get("type") == "Exempt":
             out[name] = Level(name, 0, exempt=True, uid=uids[name])
         else:
-            limited[name] = spec["limited"]
+            limited[name] = spec.get("limited") or {}
     limited.setdefault(CATCH_ALL, {"assuredConcurrencyShares": 5})
-    total = sum(one["assuredConcurrencyShares"] for one in limited.values())
+    total = sum(_shares(one) for one in limited.values())
     for name, one in limited.items():
         response = one.get("limitResponse") or {}
         queuing = response.get("queuing") or {}
         out[name] = Level(
             name,
-            -(-seats * one["assuredConcurrencyShares"] // total),
+            -(-seats * _shares(one) // total),
             Queuing(queuing["queues"], queuing["handSize"], queuing["queueLengthLimit"])
             if response.get("type") == "Queue"
             else None,
             uid=uids.get(name, ""),
         )
     return out
+
+
+def _shares(limited: Obj) -> int:
+    """The shares of a level; 1 of one that another server has stored without them."""
+    return int(limited.get("assuredConcurrencyShares") or 1)
 
 
 # --- classification -------------------------------------------------------------------------------

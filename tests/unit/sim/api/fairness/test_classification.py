@@ -62,6 +62,19 @@ def test_rule_matches_by_any_of_its_subjects_and_rules() -> None:
     assert not _rule_matches(NAMES_K, rule, other)
 
 
+def test_stored_level_without_shares_has_one() -> None:
+    stored = [
+        {"metadata": {"name": "a", "uid": "a"}, "spec": {"type": "Limited"}},
+        {"metadata": {"name": "b", "uid": "b"}, "spec": {"type": "Limited", "limited": {}}},
+    ]
+    # beside the five shares of the catch-all level
+    assert {name: level.limit for name, level in levels_of(stored, 70).items()} == {
+        "a": 10,
+        "b": 10,
+        "catch-all": 50,
+    }
+
+
 def test_schema_matches_by_any_of_its_rules() -> None:
     rules = [
         {
