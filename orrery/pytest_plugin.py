@@ -349,8 +349,9 @@ def _drawn(item: pytest.Item) -> int | None:
 
 def _failure_of(item: pytest.Item, error: BaseException) -> Failure:
     """The failure of a test by an exception; of a group, by the first in it."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    from sim.errors import first_of
+
+    error = first_of(error)
     line, at = 0, error.__traceback__
     while at is not None:
         if at.tb_frame.f_code.co_filename == str(item.path):

@@ -100,6 +100,13 @@ class Problems:
             raise found[0] if len(found) == 1 else InputErrors(found)
 
 
+def first_of(error: BaseException) -> BaseException:
+    """The exception itself; of a group, the first in it that is no group."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 def each_error(error: InputError) -> Sequence[InputError]:
     """The errors of a group, or the error itself."""
     return error.errors if isinstance(error, InputErrors) else (error,)

@@ -277,6 +277,23 @@ def _claimed(path: Path, force: bool) -> int | None:
         os.close(descriptor)  # it was replaced before it was locked
 
 
+def claimed_folder(folder: Path, lock: str, owner: str) -> int:
+    """Make a folder that is its user's alone, and lock it; returns the descriptor of its lock.
+
+    lock: the name of the lock in it
+    owner: what holds it, for the message
+    Raises InputError if it cannot be made, or if another process holds it.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(folder / lock, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise InputError(f"cannot be used: {error.strerror}", str(folder)) from None
+    if not claim(descriptor):
+        raise InputError(f"is used by another {owner}", str(folder), "end it, or name another folder")
+    return descriptor
+
+
 def claim(descriptor: int) -> bool:
     """Locks an open file against other processes that lock it; False if one of them holds the lock.
 

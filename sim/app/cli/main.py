@@ -23,7 +23,7 @@ from sim.app.process.garbage import rare_collections
 from sim.app.process.interpreter import described
 from sim.app.process.interrupts import exit_status
 from sim.app.process.printed import tell_each, visible
-from sim.errors import InputError, suggestion
+from sim.errors import InputError, first_of, suggestion
 from sim.texts import rows
 from sim.version import __version__
 
@@ -87,7 +87,7 @@ def _reported(error: BaseException) -> int | None:
     """Report an expected error, one line for each error of an input; returns the exit status, or None for a bug."""
     if isinstance(error, BaseExceptionGroup):
         expected = error.subgroup(lambda one: isinstance(one, InputError | KeyboardInterrupt) or _full(one))
-        return None if expected is None else _reported(_first(expected))
+        return None if expected is None else _reported(first_of(expected))
     if isinstance(error, BrokenPipeError):
         _drop_output()
         return EXIT_UNHEARD
@@ -119,13 +119,6 @@ def _drop_output() -> None:
     """
     with suppress(OSError, AttributeError):  # standard output is not a file, or is closed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 _SECTIONS = {

@@ -34,7 +34,7 @@ from sim.api.store import Change, Compacted, Item, Managed
 from sim.api.watch.columnar_renewals import spread
 from sim.app.serving.data_dir import KEYS
 from sim.errors import InputError
-from sim.files import claim
+from sim.files import claimed_folder
 from sim.units import NO_REVISION, Revision, Virtual, Wall
 
 FORMAT = 1
@@ -127,13 +127,7 @@ class DurableStore:
         self._file = -1
         self._size = self._live = 0  # bytes of the file, and those of them that are needed
         self._sizes: list[tuple[str, int, int]] = []  # key, revision, bytes of records; 0: an end
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as error:
-            raise InputError(f"cannot be used: {error.strerror}", str(folder)) from None
-        if not claim(self._lock):
-            raise InputError("is used by another process", str(folder), "end it, or name another folder")
+        self._lock = claimed_folder(folder, LOCK, "process")
 
     # --- reading ----------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from sim.app.hunt.judging import PROGRAMS, without_programs
 from sim.app.hunt.reducing import with_book
 from sim.app.hunt.shrinking.numbers import duration_of, text_of
 from sim.app.run import Result
+from sim.errors import first_of
 from sim.kernel import read
 from sim.patterns import pattern
 from sim.report.failure import chain_of
@@ -58,9 +59,8 @@ def story(
     origin = wrapped([*_origin(document, before, runs), *_with_programs(programs)])
     try:
         result, book = with_book(document, folder, seed)
-    except Exception as error:  # the run itself is the failure
-        while isinstance(error, ExceptionGroup):
-            error = error.exceptions[0]
+    except Exception as failure:  # the run itself is the failure
+        error = first_of(failure)
         text = f"{type(error).__name__}: {error}".partition("\n")[0]
         lines = [f"The run ends with an error: {text}", f"Cause: {cause_of_error(text).key}"]
         return scenario_text(without_programs(document), [*wrapped(lines), *origin])

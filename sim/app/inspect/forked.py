@@ -14,7 +14,7 @@ from typing import Any
 from sim.app.inspect.moment import plan_of_trace
 from sim.app.options import check_options
 from sim.app.possible import expectations_of
-from sim.app.process.own_programs import bound
+from sim.app.process.own_programs import bound, with_functions
 from sim.app.reference.shipped import scenario_path
 from sim.app.travel.common import later_steps
 from sim.errors import InputError
@@ -70,7 +70,7 @@ def forked_plan(
     spec["timeline"] = stored
     if lasts:
         spec["duration"] = format_duration(at_us + parse_duration_us(lasts))
-    result = bound(compile_plan(document, folder), programs or {})
+    result = with_functions(compile_plan(document, folder), programs or {})
     result = replace(result, seed=plan.seed, document=document.value)
     check_options(result.cluster)
     expectations_of(result)

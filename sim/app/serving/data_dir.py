@@ -30,7 +30,7 @@ from sim.app.serving.journal import Journal, Session, read_journal
 from sim.app.study.outcome import program_digest
 from sim.app.timetable import BEGIN
 from sim.errors import InputError
-from sim.files import claim, write_text
+from sim.files import claim, claimed_folder, write_text
 from sim.ident import Names
 from sim.wire.authority import Authority
 
@@ -116,13 +116,7 @@ class DataDir:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as error:
-            raise InputError(f"cannot be used: {error.strerror}", str(folder)) from None
-        if not claim(self._lock):
-            raise InputError("is used by another server", str(folder), "end it, or name another folder")
+        self._lock = claimed_folder(folder, LOCK, "server")
 
     def close(self) -> None:
         """Let another server have it."""

@@ -25,6 +25,7 @@ import trio
 
 from sim.app.run import Result, run_plan
 from sim.dataclass import dataclass
+from sim.errors import first_of
 from sim.scenario.plan.digest import plan_digest
 from sim.scenario.plan.plan import Plan
 
@@ -164,8 +165,7 @@ def _unpacked(plan: bytes) -> Plan:
 
 def _one_line(error: BaseException) -> str:
     """An exception as one line; for a group, its first exception."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    error = first_of(error)
     return f"{type(error).__name__}: {error}".split("\n", 1)[0]
 
 
