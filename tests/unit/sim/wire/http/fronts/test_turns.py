@@ -82,10 +82,12 @@ async def test_connection_that_is_cancelled_before_its_turn_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "PASS_S", -1.0)
+    monkeypatch.setattr(module, "RELEASED", 0)  # it waits until it is cancelled
     own = Turns()
     async with readable() as number, trio.open_nursery() as nursery:
         nursery.start_soon(own.take, number)
-        while not own._waiting:
-            await trio.lowlevel.checkpoint()
+        with trio.fail_after(30):
+            while not own._waiting:
+                await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
     assert not own._waiting
