@@ -66,7 +66,7 @@ from sim.scenario.plan.timeline import TIMES, plan_timeline, possible_names
 from sim.scenario.read.foreign import foreign_file
 from sim.scenario.read.misfit import misfit
 from sim.scenario.read.samples import inside, read_samples
-from sim.scenario.read.settings import settled, unwritten
+from sim.scenario.read.settings import settled, unwritten, unwritten_step
 from sim.scenario.read.source import Document, Path_, read_documents
 from sim.scenario.read.variants import variant_settings
 from sim.scenario.schema import sections
@@ -125,9 +125,9 @@ def plan_step(
 
     existing: lists the objects of a kind that the step may name, besides those of the scenario
     earlier: the kind of each earlier step, by its name
-    Raises InputError without a place.
+    Raises InputError; its place is the path of the parameter, as "fail.nodes".
     """
-    compiler = _Compiler(Document("", {**unwritten("step").value, "spec": {"timeline": [step]}}), Path())
+    compiler = _Compiler(unwritten_step(step), Path())
     known = Known.of(cluster, ())
     known.existing = existing
     known.steps.update(earlier)
@@ -135,7 +135,7 @@ def plan_step(
     planned = plan_timeline(compiler, timeline, known, cluster.naming, DURATION_MAX_US)
     problems = Problems()
     for error in compiler.problems.errors:
-        problems.add(InputError(error.message, "", error.remedy))
+        problems.add(InputError(error.message, error.place.removeprefix(":1:1"), error.remedy))
     problems.report()
     return planned[0]
 

@@ -168,8 +168,8 @@ async def test_expectation_is_judged_while_time_passes(tmp_path: Path) -> None:
 BAD = (
     ("POST", "/steps", {}, 422, "exactly one action"),
     ("POST", "/steps", {"fial": {}}, 422, "fail"),
-    ("POST", "/steps", {"fail": {"nodes": {"name": "node-9"}, "how": "power-loss"}}, 422, "node-9"),
-    ("POST", "/steps", {"fail": {"nodes": {"name": "node-0"}, "how": "magic"}}, 422, "magic"),
+    ("POST", "/steps", {"fail": {"nodes": {"name": "node-9"}, "how": "power-loss"}}, 422, "nodes.name: "),
+    ("POST", "/steps", {"fail": {"nodes": {"name": "node-0"}, "how": "magic"}}, 422, "fail.how: "),
     ("POST", "/steps", {"at": "5m", "mark": {}}, 422, "'at'"),
     ("POST", "/steps", {"by": "somebody", "mark": {}}, 422, "'by'"),
     ("POST", "/steps", {"heal": {"step": "nothing"}}, 422, "nothing"),

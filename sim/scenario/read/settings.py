@@ -6,7 +6,7 @@ A path names fields as the file does, list items by number or by `name`: `spec.s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sim.errors import InputError
@@ -21,6 +21,25 @@ def unwritten(name: str) -> Document:
     """The document of a scenario without a file, of which only settings are known."""
     head = {"apiVersion": "orrery.dev/v1", "kind": "Scenario", "metadata": {"name": name}}
     return Document("", {**head, "spec": {"duration": "1h", "cluster": {}}})
+
+
+def unwritten_step(step: Mapping[str, Any]) -> Document:
+    """The document of a step without a file.  The place of a value is its path in the step, as
+    "fail.nodes"; the step itself has the place ":1:1".
+    """
+    document = unwritten("step")
+    document.value["spec"]["timeline"] = [step]
+    document.settings.update(_named_by_path(step, ("spec", "timeline", 0), ""))
+    return document
+
+
+def _named_by_path(value: Any, path: Path_, shown: str) -> Iterator[tuple[Path_, str]]:
+    """The paths of the values in a value, with each path in words."""
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+        named = f"{shown}[{key}]" if isinstance(key, int) else f"{shown}.{key}".removeprefix(".")
+        yield (*path, key), named
+        if isinstance(each, dict | list):
+            yield from _named_by_path(each, (*path, key), named)
 
 
 def settled(document: Document, settings: Iterable[str]) -> Document:

@@ -124,10 +124,14 @@ def test_wrong_parameters_are_refused_and_change_nothing() -> None:
     with Lab(nodes=2, seed=1) as lab:
         lab.run("30s")
         before = lab.trace_sha256
-        with pytest.raises(InputError, match="there is no node 'node-9'"):
+        with pytest.raises(InputError, match=r"^fail.nodes.name: there is no node 'node-9'"):
             lab.fail(nodes={"name": "node-9"}, how="power-loss")
-        with pytest.raises(InputError, match="power-los"):
+        with pytest.raises(InputError, match=r"^fail.how: .*power-los"):
             lab.fail(nodes={"name": "node-1"}, how="power-los")
+        with pytest.raises(InputError, match=r"^fail: the field 'how' is missing"):
+            lab.fail(nodes={"name": "node-1"})
+        with pytest.raises(InputError, match=r"^load.groups\[1\]: expected text"):
+            lab.load(rate="1/s", list="pods", groups=["a", 3])
         with pytest.raises(InputError, match="no resource 'nods'"):
             lab.run_until("any nods have Ready=True")
         with pytest.raises(InputError, match="not a duration"):

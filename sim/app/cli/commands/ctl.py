@@ -159,7 +159,7 @@ def _clock(found: Mapping[str, Any]) -> str:
     from sim.report.story import clock
 
     pace = "as fast as possible" if found["pace"] == "max" else f"pace {found['pace']:g}"
-    rest = "paused" if found["paused"] else pace
+    rest = f"paused ({pace} when it goes on)" if found["paused"] else pace
     if found["held_by"]:
         rest = f"held by {', '.join(found['held_by'])}"
     return f"{clock(found['virtual_us'])}, {rest}, {len(found['faults'])} active faults"

@@ -13,6 +13,7 @@ from sim.app.daemons.commands import main
 from sim.app.daemons.durable import DurableStore
 from sim.units import Virtual, Wall
 from sim.wire.authority import Authority
+from tests.cluster.daemons.running import free_port
 
 HEAD = "kube-apiserver: "
 
@@ -56,7 +57,8 @@ def said(
     given = [word.format(folder=folder) for word in words]
     bound = [] if any("--bind-address" in word for word in given) else ["--bind-address=127.0.0.1"]
     certs = [] if any("--cert-dir" in word for word in given) else [f"--cert-dir={folder / 'certs'}"]
-    assert main([*bound, *certs, *given]) == 1
+    # Another server of this machine may have the default port.
+    assert main([f"--secure-port={free_port()}", *bound, *certs, *given]) == 1
     lines = capsys.readouterr().err.splitlines()
     problems = [line for line in lines if not line.startswith(("I", "See '"))]
     assert len(problems) == 1, lines
