@@ -101,9 +101,9 @@ class Session(msgspec.Struct, frozen=True):
         naming = [f"cluster.naming={self.naming}"] if self.naming else []
         grouped = self._grouped()
         if self.scenario:
-            plan = load(self.scenario, [*self.settings, *naming])
+            plan = load(self.scenario, [*naming, *self.settings])
         elif self.settings:
-            plan = plan_of_settings(NO_SCENARIO, [*grouped, *self.settings, *naming])
+            plan = plan_of_settings(NO_SCENARIO, [*naming, *grouped, *self.settings])
         else:
             plan = Plan(
                 NO_SCENARIO, "", 0, 0, ClusterPlan(naming=self.naming or "orch", nodes=()), (), (), ()

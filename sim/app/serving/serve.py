@@ -27,6 +27,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import trio
+from msgspec import structs
 
 from sim.api.types import UserInfo
 from sim.app.agents.requests import AgentDoors
@@ -105,6 +106,8 @@ def serve(arguments: argparse.Namespace) -> int:
     if earlier is not None:
         session = earlier.head.session
         earlier.plan()  # raises InputError if the scenario has changed
+    elif not (scenario or arguments.naming or arguments.profile):
+        session = structs.replace(session, naming="kubernetes")
     plan = session.plan()
     if plan.cluster.own_programs:
         problem = f"a served cluster does not run {plan.cluster.own_programs[0]!r}"

@@ -52,15 +52,19 @@ def test_cluster_goes_up_down_and_up_again_where_it_was(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     common = ("--folder", str(folder))
     ctl = ("ctl", "--client-config", str(folder / "config"))
-    status, said = ran("up", "--port", "0", "--pace", "0", *common)
+    described = ("--like", "small-distribution", "--nodes", "2")
+    status, said = ran("up", "--port", "0", "--pace", "0", *described, *common)
     assert (status, "time rests" in said) == (0, True)
     assert ran(*ctl, "run", "90s")[0] == 0
     status, said = ran("up", *common)
     assert (status, "is up already" in said) == (2, True)
-    assert [ran("down", *common)[0] for _ in range(2)] == [0, 2]
+    assert ran("down", *common) == (0, f"orrery: the cluster of {folder} is kept: orrery up continues it\n")
+    assert ran("down", *common)[0] == 2
     assert ran("up", "--port", "0", "--pace", "0", *common)[0] == 0
-    assert "1m30.000s, paused" in ran(*ctl, "state")[1]
-    assert ran("down", "--delete", *common)[0] == 0
+    said = ran(*ctl, "state")[1]
+    assert "1m30.000s, paused (pace 1 when it goes on)" in said
+    assert "2 of 2 nodes ready, 6 of 6 pods running" in said
+    assert ran("down", "--delete", *common) == (0, f"orrery: the cluster of {folder} is deleted\n")
     assert list(folder.iterdir()) == []
 
 

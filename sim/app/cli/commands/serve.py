@@ -185,7 +185,5 @@ def _serve(arguments: argparse.Namespace) -> int:
     check_outputs(*written, arguments.journal, log, inputs=inputs, private=True)
     if not arguments.force:
         check_client_configs(configs)
-    if arguments.scenario is None and arguments.naming is None and not arguments.profile:
-        arguments.naming = "kubernetes"
     arguments.set = [*settings_of(arguments.profile or ""), *arguments.set, *arguments.api_server]
     return serve(arguments)

@@ -127,6 +127,8 @@ def _down(arguments: argparse.Namespace) -> int:
         for name in ("data", "config", "log"):
             path = folder / name
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    kept = "is deleted" if arguments.delete else "is kept: orrery up continues it"
+    print(f"orrery: the cluster of {folder} {kept}")
     return EXIT_OK
 
 

@@ -48,6 +48,11 @@ def test_served_cluster_restricts_node_agents_as_kubeadm_does(
     assert flags.get("enable-admission-plugins") == enabled
 
 
+def test_setting_counts_more_than_the_naming_of_a_server() -> None:
+    settings = ("cluster.naming=orch",)
+    assert Session(settings=settings, naming="kubernetes").plan().cluster.naming == "orch"
+
+
 def test_secrets_that_clients_sent_are_for_their_owner_alone(tmp_path: Path) -> None:
     assert written(tmp_path / "j").stat().st_mode & 0o777 == 0o600
 
