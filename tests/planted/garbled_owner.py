@@ -15,7 +15,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-from actors.controllers.garbagecollector import loop
+from actors.controllers.garbagecollector import loop, sync
 from actors.controllers.garbagecollector.loop import GarbageCollector
 from sim.api.types import Obj
 from tests.planted.planting import Planted, replaced, together
@@ -38,7 +38,8 @@ def _unknown_owners(collector: GarbageCollector, ident: tuple[str, str], obj: Ob
 
 def _plant() -> AbstractContextManager[None]:
     return together(
-        replaced(loop, "_coordinates", _by_uid),
+        replaced(loop, "coordinates", _by_uid),
+        replaced(sync, "coordinates", _by_uid),
         replaced(GarbageCollector, "_owners_found", _unknown_owners),
     )
 

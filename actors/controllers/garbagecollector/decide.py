@@ -1,83 +1,65 @@
-"""Decisions of the garbage collector: what to do with an object that may have lost its owners.
+"""Decisions of the garbage collector on references, finalizers and changes of objects.  Pure.
 
-Pure.
+Turns objects into identities, into what their changes start, and into patches.
 
-Turns an object, the states of its owners and its dependents into a verdict, and verdicts into
-patches.
-
-Mirrors  kubernetes v1.25 pkg/controller/garbagecollector/{garbagecollector,patch,operations}.go.
+Mirrors  kubernetes v1.25 pkg/controller/garbagecollector/{graph,patch,operations}.go.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from typing import Any
 
+from sim.api.objects import is_deleting, key_of, uid_of
+from sim.api.schema.resource import Resource
 from sim.api.types import Obj
-from sim.client.client import Propagation
 from sim.dataclass import dataclass
-from sim.ident import Names
 
 ABSENT_MAX = 500  # size of the absent owner cache
 
 Ref = Mapping[str, Any]
-
-
-class OwnerState(Enum):
-    """State of an owner: SOLID exists, WAITING is deleted in the foreground, DANGLING is absent."""
-
-    SOLID = "solid"
-    WAITING = "waiting"
-    DANGLING = "dangling"
+Ident = tuple[str, str]  # apiVersion and kind
+Dependents = list[tuple[Ident, Obj]]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What to do with an object.
+class Item:
+    """An object by identity.
 
-    disown: uids of the owner references to remove
-    unblock: True to clear blockOwnerDeletion in the object's references
-    policy: propagation policy of the DELETE, "" if the object stays
+    virtual: True if the object is known from an owner reference only
     """
 
-    disown: tuple[str, ...] = ()
-    unblock: bool = False
-    policy: Propagation = ""
+    api_version: str
+    kind: str
+    key: str
+    uid: str
+    virtual: bool = False
 
 
-def decide(
-    item: Obj, owners: Sequence[tuple[Ref, OwnerState]], dependents: Sequence[Obj], names: Names
-) -> Verdict:
-    """Keep an object with a solid owner and remove its other references; else delete the object."""
-    states = [state for _, state in owners]
-    if OwnerState.SOLID in states:
-        return Verdict(tuple(ref["uid"] for ref, state in owners if state is not OwnerState.SOLID))
-    if OwnerState.WAITING in states and dependents:
-        # A circle of foreground deletions would wait for itself.
-        circle = any(is_deleting_dependents(dependent, names) for dependent in dependents)
-        return Verdict(unblock=circle, policy="Foreground")
-    finalizers = item["metadata"].get("finalizers") or ()
-    if names.finalizer_orphan in finalizers:
-        return Verdict(policy="Orphan")
-    return Verdict(policy="Foreground" if names.finalizer_foreground in finalizers else "Background")
+def item_of(ident: Ident, obj: Obj) -> Item:
+    """The identity of an object of this kind."""
+    return Item(*ident, key_of(obj), uid_of(obj))
 
 
-def is_deleting_dependents(obj: Obj, names: Names) -> bool:
-    """True if the object is deleted in the foreground: it waits for its dependents."""
-    meta = obj["metadata"]
-    return "deletionTimestamp" in meta and names.finalizer_foreground in (meta.get("finalizers") or ())
+def owner_key(resource: Resource, name: str, namespace: str) -> str:
+    """Key of the owner that a dependent in this namespace refers to by name."""
+    return f"{namespace}/{name}" if namespace and resource.namespaced else name
+
+
+def coordinates(ident: Ident, name: str, uid: str, namespace: str) -> tuple[str, ...]:
+    """By what an absent owner is known."""
+    return (*ident, name, uid, namespace)
+
+
+def is_deleted_under(obj: Obj, finalizer: str) -> bool:
+    """True if the object is being deleted and has this finalizer."""
+    return is_deleting(obj) and finalizer in (obj["metadata"].get("finalizers") or ())
 
 
 def starts_deletion_with(old: Obj | None, new: Obj, finalizer: str) -> bool:
     """True if this change starts the deletion of the object under a finalizer."""
-
-    def deleted_under(obj: Obj) -> bool:
-        meta = obj["metadata"]
-        return "deletionTimestamp" in meta and finalizer in (meta.get("finalizers") or ())
-
-    return deleted_under(new) and (old is None or not deleted_under(old))
+    return is_deleted_under(new, finalizer) and (old is None or not is_deleted_under(old, finalizer))
 
 
 def unblocked(before: Sequence[Ref], after: Sequence[Ref]) -> list[Ref]:
@@ -96,43 +78,30 @@ def blocks(dependent: Obj, owner_uid: str) -> bool:
     return any(ref["uid"] == owner_uid and ref.get("blockOwnerDeletion") for ref in refs)
 
 
-def disown_patch(uid: str, owners: Sequence[str]) -> Obj:
-    """The strategic patch that removes owner references from the object with this uid."""
-    gone = [{"$patch": "delete", "uid": owner} for owner in owners]
-    return {"metadata": {"ownerReferences": gone, "uid": uid}}
-
-
-def unblock_patch(item: Obj) -> Obj:
-    """The strategic patch that clears blockOwnerDeletion in all references."""
-    meta = item["metadata"]
-    refs = [
-        {**ref, "blockOwnerDeletion": False}
-        for ref in meta.get("ownerReferences") or ()
-        if ref.get("blockOwnerDeletion")
-    ]
-    return {"metadata": {"ownerReferences": refs, "uid": meta["uid"]}}
-
-
-def merged_disown_patch(item: Obj, owners: Sequence[str]) -> Obj:
-    """As `disown_patch`, as a merge patch for this revision, because custom resources have no
-    strategic patch.
+def disown_patch(obj: Obj, owners: Sequence[str], custom: bool) -> Obj:
+    """The patch that removes owner references: a strategic one, or a merge patch for this revision
+    of a custom resource, which has no strategic patch.
     """
-    left = [ref for ref in item["metadata"].get("ownerReferences") or () if ref["uid"] not in owners]
-    return _merged(item, left)
+    if custom:
+        refs = obj["metadata"].get("ownerReferences") or ()
+        return _merged(obj, [ref for ref in refs if ref["uid"] not in owners])
+    gone = [{"$patch": "delete", "uid": owner} for owner in owners]
+    return {"metadata": {"ownerReferences": gone, "uid": uid_of(obj)}}
 
 
-def merged_unblock_patch(item: Obj) -> Obj:
-    """As `unblock_patch`, for a custom resource."""
-    refs = item["metadata"].get("ownerReferences") or ()
-    return _merged(
-        item, [{**ref, "blockOwnerDeletion": False} if ref.get("blockOwnerDeletion") else ref for ref in refs]
-    )
+def unblock_patch(obj: Obj, custom: bool) -> Obj:
+    """As `disown_patch`, but clears blockOwnerDeletion in all references."""
+    refs = obj["metadata"].get("ownerReferences") or ()
+    free = [{**ref, "blockOwnerDeletion": False} if ref.get("blockOwnerDeletion") else ref for ref in refs]
+    if custom:
+        return _merged(obj, free)
+    changed = [after for before, after in zip(refs, free, strict=True) if after is not before]
+    return {"metadata": {"ownerReferences": changed, "uid": uid_of(obj)}}
 
 
-def _merged(item: Obj, refs: list[Obj]) -> Obj:
-    meta = item["metadata"]
-    changed = {"ownerReferences": refs, "uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
-    return {"metadata": changed}
+def _merged(obj: Obj, refs: list[Obj]) -> Obj:
+    revision = obj["metadata"]["resourceVersion"]
+    return {"metadata": {"ownerReferences": refs, "uid": uid_of(obj), "resourceVersion": revision}}
 
 
 def finalizer_patch(obj: Obj, finalizer: str) -> Obj | None:

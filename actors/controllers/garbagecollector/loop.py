@@ -1,10 +1,10 @@
 """Garbage collector: deletes objects without owners; finishes foreground and orphan deletions.
 
-Turns changes of objects into checks of their owners at the API server and into DELETEs, and
-finishes deletions that wait for dependents (foreground) or release them (orphan).
+Turns changes of objects into the graph of owners and into objects to check, and carries out the
+steps of each sync.
 
-Holds: an object is deleted only after its owner was found absent at the API server, and only under
-       its own uid; an event of an object without owners costs two lookups.
+Holds: nothing is decided about an object here; the steps are those of `sync`. An event of an object
+       without owners costs two lookups.
 
 Mirrors  kubernetes v1.25 pkg/controller/garbagecollector/{garbagecollector,graph_builder}.go.
 Differs  the graph is an index by owner on the informers, not a copy of them; an owner in another
@@ -17,36 +17,44 @@ Differs  the graph is an index by owner on the informers, not a copy of them; an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, assert_never
 
 from actors.controllers.garbagecollector.decide import (
     AbsentOwners,
-    OwnerState,
+    Dependents,
+    Ident,
+    Item,
     Ref,
-    blocks,
-    decide,
-    disown_patch,
-    finalizer_patch,
-    is_deleting_dependents,
-    merged_disown_patch,
-    merged_unblock_patch,
+    coordinates,
+    item_of,
+    owner_key,
     starts_deletion_with,
-    unblock_patch,
     unblocked,
 )
 from actors.controllers.garbagecollector.polled_kinds import Unhandled
+from actors.controllers.garbagecollector.sync import (
+    SWEEP_US,
+    Action,
+    Enqueue,
+    Patch,
+    Remove,
+    Report,
+    Seen,
+    Steps,
+    attempt_to_delete,
+    attempt_to_orphan,
+)
 from actors.controllers.shared.aggregated_resources import delegated_among, discover
-from actors.controllers.shared.shell import BACKOFF_US, Env, retry_on_conflict, run_workers
+from actors.controllers.shared.shell import Env, run_workers
+from actors.controllers.shared.steps import Get, Sleep, SyncFailed, carry_out
 from sim.api.aggregation.delegation import Delegated
 from sim.api.crd.served import Served
-from sim.api.objects import key_of, split_key
+from sim.api.objects import split_key
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj, Reply
 from sim.client import unmoved
-from sim.dataclass import dataclass
-from sim.units import SECOND
 
 if TYPE_CHECKING:
     from sim.client import Informer
@@ -54,24 +62,9 @@ if TYPE_CHECKING:
 CLIENT = "generic-garbage-collector"
 COMPONENT = "garbage-collector-controller"
 METADATA_QPS_FACTOR = 2  # startGarbageCollectorController doubles the rate of the metadata client
-SWEEP_US = 30 * SECOND  # discovery sync period
 OWNER_INDEX = "owner"
 _UNHANDLED = ("leases",)  # updated all the time, deleted rarely
 _VERBS = ("delete", "list", "watch")
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """An object by identity.
-
-    virtual: True if the object is known from an owner reference only
-    """
-
-    api_version: str
-    kind: str
-    key: str
-    uid: str
-    virtual: bool = False
 
 
 async def start(env: Env) -> None:
@@ -90,15 +83,15 @@ class GarbageCollector:
         self._delete_queue = env.queue("garbage_collector_attempt_to_delete")
         self._orphan_queue = env.queue("garbage_collector_attempt_to_orphan")
         self._absent = AbsentOwners()
-        self._informers: dict[tuple[str, str], Informer] = {}
-        self._resources: dict[tuple[str, str], Resource] = {}
+        self._informers: dict[Ident, Informer] = {}
+        self._resources: dict[Ident, Resource] = {}
         # Owner kind -> informers that hold dependents of this kind, learned from owner references,
         # so that a delete does not query every informer.
-        self._dependent_idents: dict[str, dict[tuple[str, str], None]] = {}
+        self._dependent_idents: dict[str, dict[Ident, None]] = {}
         # uid -> object that waits for its dependents. They may refer to it by another name or from
         # another namespace.
         self._waiting: dict[str, Item] = {}
-        self._unhandled: dict[tuple[str, str], Unhandled] = {}  # kinds without handlers
+        self._unhandled: dict[Ident, Unhandled] = {}  # kinds without handlers
         self._owner_kinds_of_unhandled: dict[str, None] = {}
         self._unhandled_owners: dict[str, Item] = {}  # uid -> unhandled object that owns others
         # uid -> finalizers of an unhandled object with a deletion that was handled. A change of the
@@ -111,7 +104,7 @@ class GarbageCollector:
         services = env.scheme.resource("apiservices")
         self._api_services = (services.api_version, services.kind)
         self._elsewhere: list[Resource] = []  # of other servers
-        self._followed: dict[tuple[str, str], None] = {}  # each kind in the version of its informer
+        self._followed: dict[Ident, None] = {}  # each kind in the version of its informer
         for resource in env.scheme.resources:
             ident = (resource.api_version, resource.kind)
             # A reference may name its owner in any version, and a kind without a watch can own too.
@@ -132,9 +125,11 @@ class GarbageCollector:
             if ident not in self._unhandled:
                 self._follow(ident, self._informers[ident])
         await self._env.informers.start_and_sync()
+        graph = self._cached, self._dependents, self._all_dependents
+        seen = Seen(self._names, self._resources, self._unhandled, self._absent, *graph)
         workers = self._env.options.concurrent_gc_syncs
-        run_workers(self._env, self._delete_queue, self._sync, workers)
-        run_workers(self._env, self._orphan_queue, self._orphan, workers)
+        run_workers(self._env, self._delete_queue, partial(self._sync, attempt_to_delete, seen), workers)
+        run_workers(self._env, self._orphan_queue, partial(self._sync, attempt_to_orphan, seen), workers)
         self._sweep_forever(None)
 
     def _update_kinds(self) -> None:
@@ -189,7 +184,7 @@ class GarbageCollector:
         self._elsewhere = [before.get((each.group_resource, each.version), each) for each in now]
         self._update_kinds()
 
-    def _follow(self, ident: tuple[str, str], informer: Informer) -> None:
+    def _follow(self, ident: Ident, informer: Informer) -> None:
         informer.add_index(OWNER_INDEX, _owner_uids, ("metadata", "ownerReferences"))
 
         def added(obj: Obj) -> None:
@@ -215,7 +210,7 @@ class GarbageCollector:
                     if (waiting := self._waiting.get(ref["uid"])) is not None:
                         self._delete_queue.add(waiting)
                     elif (owner := self._owner(ref, after.get("namespace", ""))) is not None:
-                        self._delete_queue.add(_item((ref["apiVersion"], ref["kind"]), owner))
+                        self._delete_queue.add(item_of((ref["apiVersion"], ref["kind"]), owner))
             if "deletionTimestamp" in after:
                 self._deletion_starts(ident, old, new)
 
@@ -223,9 +218,9 @@ class GarbageCollector:
             meta = obj["metadata"]
             dependents = self._dependents(ident[1], meta["uid"])
             if dependents:
-                self._absent.add(_coordinates(ident, meta["name"], meta["uid"], meta.get("namespace", "")))
+                self._absent.add(coordinates(ident, meta["name"], meta["uid"], meta.get("namespace", "")))
             for dependent_of, dependent in dependents:
-                self._delete_queue.add(_item(dependent_of, dependent))
+                self._delete_queue.add(item_of(dependent_of, dependent))
             self._waiting.pop(meta["uid"], None)
             for ref in meta.get("ownerReferences") or ():
                 if (waiting := self._waiting.get(ref["uid"])) is not None:
@@ -238,7 +233,7 @@ class GarbageCollector:
 
     # --- the graph --------------------------------------------------------------------------------
 
-    def _dependents(self, kind: str, uid: str) -> list[tuple[tuple[str, str], Obj]]:
+    def _dependents(self, kind: str, uid: str) -> Dependents:
         """Dependents among the kinds with handlers."""
         return [
             (ident, dependent)
@@ -247,7 +242,7 @@ class GarbageCollector:
             for dependent in self._informers[ident].by_index(OWNER_INDEX, uid)
         ]
 
-    def _all_dependents(self, kind: str, uid: str) -> list[tuple[tuple[str, str], Obj]]:
+    def _all_dependents(self, kind: str, uid: str) -> Dependents:
         """Dependents among all kinds."""
         unhandled = [(ident, obj) for ident, kept in self._unhandled.items() for obj in kept.owned_by(uid)]
         return self._dependents(kind, uid) + unhandled
@@ -258,20 +253,20 @@ class GarbageCollector:
         resource = self._resources.get(ident)
         if resource is None:
             return None
-        return self._cached(ident, _owner_key(resource, ref["name"], namespace), ref["uid"])
+        return self._cached(ident, owner_key(resource, ref["name"], namespace), ref["uid"])
 
-    def _cached(self, ident: tuple[str, str], key: str, uid: str) -> Obj | None:
+    def _cached(self, ident: Ident, key: str, uid: str) -> Obj | None:
         """The object with this key and uid in the cache, or None."""
         informer = self._informers.get(ident)
         found = None if informer is None else informer.get(key)
         return found if found is not None and found["metadata"]["uid"] == uid else None
 
-    def _record_unhandled_owner(self, ident: tuple[str, str], key: str, uid: str) -> None:
+    def _record_unhandled_owner(self, ident: Ident, key: str, uid: str) -> None:
         """Record an owner without handlers, so that sweeps notice its deletion."""
         if ident in self._unhandled:
             self._unhandled_owners[uid] = Item(*ident, key, uid, virtual=True)
 
-    def _owners_found(self, ident: tuple[str, str], obj: Obj, refs: Any) -> None:
+    def _owners_found(self, ident: Ident, obj: Obj, refs: Any) -> None:
         """Record the owners of an object; queue those that the cache does not have."""
         namespace = obj["metadata"].get("namespace", "")
         for ref in refs:
@@ -283,18 +278,18 @@ class GarbageCollector:
                 key = f"{namespace}/{ref['name']}" if namespace else ref["name"]
                 self._delete_queue.add(Item(*owner_ident, key, ref["uid"], virtual=True))
                 continue
-            key = _owner_key(resource, ref["name"], namespace)
+            key = owner_key(resource, ref["name"], namespace)
             self._record_unhandled_owner(owner_ident, key, ref["uid"])
             if self._cached(owner_ident, key, ref["uid"]) is not None:
                 if owner_ident not in self._followed:  # named by another version: verify it
-                    self._delete_queue.add(_item(ident, obj))
+                    self._delete_queue.add(item_of(ident, obj))
                 continue
             if resource.namespaced and "namespace" not in obj["metadata"]:
                 self._report_namespace(ident, obj, ref)
                 continue
             self._delete_queue.add(Item(*owner_ident, key, ref["uid"], virtual=True))
 
-    def _report_namespace(self, ident: tuple[str, str], obj: Obj, ref: Ref) -> None:
+    def _report_namespace(self, ident: Ident, obj: Obj, ref: Ref) -> None:
         """Record an event for an object with an owner in another namespace.
 
         A cluster-wide object with such an owner is never collected.
@@ -313,13 +308,13 @@ class GarbageCollector:
         text = f'ownerRef [{owner}] does not exist in namespace "{namespace}"'
         self._recorder.event(about, "Warning", "OwnerRefInvalidNamespace", text)
 
-    def _deletion_starts(self, ident: tuple[str, str], old: Obj | None, new: Obj) -> None:
+    def _deletion_starts(self, ident: Ident, old: Obj | None, new: Obj) -> None:
         if starts_deletion_with(old, new, self._names.finalizer_orphan):
-            self._orphan_queue.add(_item(ident, new))
+            self._orphan_queue.add(item_of(ident, new))
         elif starts_deletion_with(old, new, self._names.finalizer_foreground):
             for dependent_of, dependent in self._all_dependents(ident[1], new["metadata"]["uid"]):
-                self._delete_queue.add(_item(dependent_of, dependent))
-            item = self._waiting[new["metadata"]["uid"]] = _item(ident, new)
+                self._delete_queue.add(item_of(dependent_of, dependent))
+            item = self._waiting[new["metadata"]["uid"]] = item_of(ident, new)
             self._delete_queue.add(item)
 
     def _sweep_forever(self, _: object) -> None:
@@ -353,7 +348,7 @@ class GarbageCollector:
             elif self._cached((item.api_version, item.kind), item.key, uid) is None:
                 self._delete_queue.add(item)
 
-    def _check_owners_of(self, ident: tuple[str, str], kept: Unhandled) -> None:
+    def _check_owners_of(self, ident: Ident, kept: Unhandled) -> None:
         orphans: dict[str, None] = {}
         found: dict[str, Any] = {}
         for key, refs in kept.refs.items():
@@ -362,8 +357,8 @@ class GarbageCollector:
                     self._owner_kinds_of_unhandled[ref["kind"]] = None
                     owner_ident, namespace = (ref["apiVersion"], ref["kind"]), split_key(key)[0]
                     if (resource := self._resources.get(owner_ident)) is not None:
-                        owner_key = _owner_key(resource, ref["name"], namespace)
-                        self._record_unhandled_owner(owner_ident, owner_key, ref["uid"])
+                        place = owner_key(resource, ref["name"], namespace)
+                        self._record_unhandled_owner(owner_ident, place, ref["uid"])
                     if self._owner(ref, namespace) is None:
                         orphans[key] = None
             if key not in orphans:
@@ -371,186 +366,42 @@ class GarbageCollector:
         kept.owners_checked, kept.found = not orphans, found
         for key in orphans:
             if (orphan := kept.informer.get(key)) is not None:
-                self._delete_queue.add(_item(ident, orphan))
+                self._delete_queue.add(item_of(ident, orphan))
 
-    # --- checks -----------------------------------------------------------------------------------
+    # --- syncs ------------------------------------------------------------------------------------
 
-    async def _sync(self, item: Item) -> str | None:
-        ident = (item.api_version, item.kind)
-        if ident not in self._resources:
-            # The kind was removed, and its objects with it; or the kind is not known yet, and
-            # dependents that refer to the object wait for it.
-            awaited = item.virtual and self._dependents(item.kind, item.uid)
-            return _no_mapping(*ident) if awaited else None
-        resource = self._resources[ident]
-        if item.virtual:
-            namespace, name = split_key(item.key)
-            if resource.namespaced and not namespace:
-                return None  # it cannot own the cluster-wide object that refers to it
-            item = replace(item, key=_owner_key(resource, name, namespace))
-        cached = self._cached(ident, item.key, item.uid)
-        if item.virtual:
-            return None if cached is not None else await self._check_virtual(item, resource)
-        if cached is None:
-            return None
-        foreground = is_deleting_dependents(cached, self._names)
-        if "deletionTimestamp" in cached["metadata"] and not foreground:
-            return None
-        live = await self._get(resource, item.key)
-        if not live.ok or live.obj["metadata"]["uid"] != item.uid:
-            return None if live.ok or live.reason == "NotFound" else live.message
-        if foreground:
-            return await self._wait_for_dependents(item, resource)
-        return await self._check_owners(item, resource, live.obj)
+    async def _sync(self, attempt: Callable[[Seen, Item], Steps[None]], seen: Seen, item: Item) -> str | None:
+        try:
+            await carry_out(attempt(seen, item), self._do)
+        except SyncFailed as failed:
+            return None if failed.silent else str(failed)
+        return None
 
-    async def _check_virtual(self, item: Item, resource: Resource) -> str | None:
-        """Check an owner that the cache does not have; queue its dependents if it is absent."""
-        namespace, name = split_key(item.key)
-        coordinates = _coordinates((item.api_version, item.kind), name, item.uid, namespace)
-        if coordinates not in self._absent:
-            live = await self._get(resource, item.key)
-            if live.ok and live.obj["metadata"]["uid"] == item.uid:
-                return "owner not observed yet"
-            if not live.ok and live.reason != "NotFound":
-                return live.message
-            self._absent.add(coordinates)
-        for ident, dependent in self._all_dependents(item.kind, item.uid):
-            if resource.namespaced and dependent["metadata"].get("namespace") == namespace:
-                ref = {"apiVersion": item.api_version, "kind": item.kind, "name": name, "uid": item.uid}
+    async def _do(self, action: Action) -> Sequence[Reply]:
+        match action:
+            case Get(resource, namespace, name):
+                return [await self._client.get(resource, namespace, name)]
+            case Patch():
+                return [await self._patch(action)]
+            case list():
+                return await self._env.ctx.gather(*(partial(self._patch, patch) for patch in action))
+            case Remove(resource, key, uid, policy):
+                return [await self._client.delete(resource, *split_key(key), uid=uid, policy=policy)]
+            case Enqueue(item, after_us):
+                self._delete_queue.add_after_us(item, after_us)
+            case Report(ident, dependent, ref):
                 self._report_namespace(ident, dependent, ref)
-            self._delete_queue.add(_item(ident, dependent))
-        return None
+            case Sleep(us):
+                await self._env.ctx.sleep_us(us)
+            case _:
+                assert_never(action)
+        return ()
 
-    async def _check_owners(self, item: Item, resource: Resource, live: Obj) -> str | None:
-        owners: list[tuple[Ref, OwnerState]] = []
-        for ref in live["metadata"].get("ownerReferences") or ():
-            state, error = await self._state_of(ref, live)
-            if error:
-                return error
-            if state is None:
-                return None  # a namespaced owner cannot own this object: the object stays
-            owners.append((ref, state))
-        if not owners:
-            return None
-        waiting = any(state is OwnerState.WAITING for _, state in owners)
-        dependents = [each for _, each in self._all_dependents(item.kind, item.uid)] if waiting else []
-        verdict = decide(live, owners, dependents, self._names)
-        namespace, name = split_key(item.key)
-        if verdict.disown:
-            reply = await self._disown(resource, live, verdict.disown)
-            return None if reply.ok or reply.reason == "NotFound" else reply.message
-        if verdict.unblock:
-            patch = merged_unblock_patch(live) if resource.custom else unblock_patch(live)
-            kind = "merge" if resource.custom else "strategic"
-            reply = await self._client.patch(resource, namespace, name, patch, kind=kind)
-            if not reply.ok:
-                return reply.message
-        if verdict.policy:
-            reply = await self._client.delete(resource, namespace, name, uid=item.uid, policy=verdict.policy)
-            return None if reply.ok or reply.reason == "NotFound" else reply.message
-        return None
-
-    async def _state_of(self, ref: Ref, dependent: Obj) -> tuple[OwnerState | None, str]:
-        """State of an owner, read from the API server, and an error; None: it cannot be an owner."""
-        ident = (ref["apiVersion"], ref["kind"])
-        resource = self._resources.get(ident)
-        if resource is None:
-            return None, _no_mapping(*ident)
-        namespace = dependent["metadata"].get("namespace", "") if resource.namespaced else ""
-        coordinates = _coordinates(ident, ref["name"], ref["uid"], namespace)
-        if coordinates in self._absent:
-            return OwnerState.DANGLING, ""
-        if resource.namespaced and not namespace:
-            return None, ""
-        live = await self._get(resource, _owner_key(resource, ref["name"], namespace))
-        if not live.ok and live.reason != "NotFound":
-            return None, live.message
-        if not live.ok or live.obj["metadata"]["uid"] != ref["uid"]:
-            self._absent.add(coordinates)
-            return OwnerState.DANGLING, ""
-        return OwnerState.WAITING if is_deleting_dependents(live.obj, self._names) else OwnerState.SOLID, ""
-
-    async def _wait_for_dependents(self, item: Item, resource: Resource) -> str | None:
-        blocking = [
-            (ident, dependent)
-            for ident, dependent in self._all_dependents(item.kind, item.uid)
-            if blocks(dependent, item.uid)
-        ]
-        if not blocking:
-            return await self._drop_finalizer(item, resource, self._names.finalizer_foreground)
-        for ident, dependent in blocking:
-            if not is_deleting_dependents(dependent, self._names):
-                self._delete_queue.add(_item(ident, dependent))
-            if ident in self._unhandled:
-                # No handler notices its deletion, so check again after the next sweep.
-                self._delete_queue.add_after_us(item, SWEEP_US)
-        return None
-
-    async def _orphan(self, item: Item) -> str | None:
-        """Remove an owner from the references of its dependents, then remove its finalizer."""
-        if (item.api_version, item.kind) not in self._resources:
-            return None
-        dependents = self._all_dependents(item.kind, item.uid)
-
-        async def release(ident: tuple[str, str], dependent: Obj) -> Reply:
-            return await self._disown(self._resources[ident], dependent, [item.uid])
-
-        replies = await self._env.ctx.gather(
-            *(
-                lambda ident=ident, dependent=dependent: release(ident, dependent)
-                for ident, dependent in dependents
-            )
-        )
-        for reply in replies:
-            if not reply.ok and reply.reason != "NotFound":
-                return str(reply.message)
-        resource = self._resources[item.api_version, item.kind]
-        return await self._drop_finalizer(item, resource, self._names.finalizer_orphan)
-
-    async def _drop_finalizer(self, item: Item, resource: Resource, finalizer: str) -> str | None:
-        namespace, name = split_key(item.key)
-
-        async def attempt() -> Reply:
-            live = await self._get(resource, item.key)
-            patch = finalizer_patch(live.obj, finalizer) if live.ok else None
-            if patch is None or live.obj["metadata"]["uid"] != item.uid:
-                return live
-            return await self._client.patch(resource, namespace, name, patch, kind="merge")
-
-        reply = await retry_on_conflict(self._env.ctx, BACKOFF_US, attempt)
-        return None if reply.ok or reply.reason == "NotFound" else reply.message
-
-    async def _disown(self, resource: Resource, dependent: Obj, owners: Sequence[str]) -> Reply:
-        meta = dependent["metadata"]
-        namespace, name = meta.get("namespace", ""), meta["name"]
-        if resource.custom:
-            patch = merged_disown_patch(dependent, owners)
-            return await self._client.patch(resource, namespace, name, patch, kind="merge")
-        patch = disown_patch(meta["uid"], owners)
-        return await self._client.patch(resource, namespace, name, patch)
-
-    async def _get(self, resource: Resource, key: str) -> Reply:
-        namespace, name = split_key(key)
-        return await self._client.get(resource, namespace, name)
-
-
-def _item(ident: tuple[str, str], obj: Obj) -> Item:
-    return Item(*ident, key_of(obj), obj["metadata"]["uid"])
-
-
-def _no_mapping(api_version: str, kind: str) -> str:
-    return f"unable to get REST mapping for {api_version}/{kind}."
+    async def _patch(self, patch: Patch) -> Reply:
+        kind = "merge" if patch.merge else "strategic"
+        return await self._client.patch(patch.resource, *split_key(patch.key), patch.body, kind=kind)
 
 
 def _owner_uids(obj: Obj) -> tuple[str, ...]:
     refs = obj["metadata"].get("ownerReferences")
     return tuple(ref["uid"] for ref in refs) if refs else ()
-
-
-def _owner_key(resource: Resource, name: str, namespace: str) -> str:
-    """Key of the owner that a dependent in this namespace refers to by name."""
-    return f"{namespace}/{name}" if namespace and resource.namespaced else name
-
-
-def _coordinates(ident: tuple[str, str], name: str, uid: str, namespace: str) -> tuple[str, ...]:
-    return (*ident, name, uid, namespace)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, assert_never
 
+from sim.api.schema.resource import Resource
 from sim.api.types import Obj, Reply
 from sim.client.events.recorder import EventKind
 from sim.dataclass import dataclass
@@ -30,7 +31,7 @@ T = TypeVar("T")
 class SyncFailed(Exception):
     """Ends a sync with an error text.
 
-    silent: True if the namespace is being deleted, so that the key is not retried
+    silent: True if the key is not retried, as when its namespace is being deleted
     """
 
     def __init__(self, message: str, silent: bool = False) -> None:
@@ -42,7 +43,7 @@ class SyncFailed(Exception):
 class Get:
     """Read an object.  revision: as that of a request; "0" may be answered from the cache"""
 
-    resource: str
+    resource: str | Resource
     namespace: str
     name: str
     revision: str | None = None

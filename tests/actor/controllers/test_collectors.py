@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from sim.api.types import Obj
+from sim.api.types import Obj, Reply, Request
 from sim.ident import NAMES
-from sim.units import SECOND
+from sim.units import MS, SECOND
 from tests.actor.controllers.workload import POD_SPEC, World, world
 
 N = NAMES["orch"]
@@ -156,6 +158,50 @@ async def test_orphan_deletion_keeps_dependents_without_owner() -> None:
         assert not (await found.get("configmaps", "b"))["metadata"].get("ownerReferences")
 
 
+async def test_object_of_the_cluster_with_a_namespaced_owner_is_checked_once() -> None:
+    async with world(["garbagecollector"]) as found:
+        a = await found.create("configmaps", config("a"))
+        gets = found.quota.watch("get", "namespaces")
+        ghost = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "ghost", "uid": "g"}}
+        meta = {"name": "kept", "ownerReferences": [owned_by(ghost), owned_by(a)]}
+        await found.create("namespaces", {"metadata": meta}, "")
+        await found.settle(20 * SECOND)
+        assert await namespace(found, "kept") is not None
+        assert len(gets) == 1
+
+
+async def test_object_is_deleted_under_the_uid_that_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with world(["garbagecollector"]) as found:
+        deletes: list[Request] = []
+        handle = found.quota.handle
+
+        def note(request: Request, respond: Callable[[Reply], None]) -> None:
+            if request.verb == "delete":
+                deletes.append(request)
+            handle(request, respond)
+
+        monkeypatch.setattr(found.quota, "handle", note)
+        orphan = await found.create(
+            "configmaps", config("orphan", {"metadata": {"name": "ghost", "uid": "g"}})
+        )
+        await found.settle(5 * SECOND)
+        (sent,) = deletes
+        assert sent.body["preconditions"] == {"uid": orphan["metadata"]["uid"]}
+
+
+async def test_finalizer_that_conflicts_is_removed_after_growing_delays() -> None:
+    async with world(["garbagecollector"]) as found:
+        await found.create("configmaps", config("a"))
+        await found.settle(2 * SECOND)
+        found.quota.refuse(3, "patch", "configmaps", 409, "Conflict", "no")
+        patches = found.quota.watch("patch", "configmaps")
+        await drop(found, "a", "Orphan")
+        await found.settle(5 * SECOND)
+        assert await maps(found) == []
+        waits = [after - before for before, after in pairwise(patches)]
+        assert [wait_us // (10 * MS) for wait_us in waits] == [1, 5, 25]
+
+
 async def test_foreground_deletion_waits_for_the_last_dependent() -> None:
     async with world(["garbagecollector"]) as found:
         a = await found.create("configmaps", config("a"))
@@ -283,9 +329,11 @@ async def test_lease_blocks_its_owner_and_survives_orphan_deletion(policy: str, 
         blocked["metadata"]["finalizers"] = ["example.com/hold"]
         await found.create("leases", blocked)
         await found.settle(2 * SECOND)
+        gets = found.quota.watch("get", "configmaps")
         await drop(found, "a", policy)
         await found.settle(5 * SECOND)
         assert await maps(found) == ([] if left else ["a"])
+        assert len(gets) == (1 if left else 2)  # it is checked again after a sweep only
         await found.patch("leases", "b", {"metadata": {"finalizers": None}})
         await found.settle(61 * SECOND)
         assert await maps(found) == [] and await found.names("leases") == left

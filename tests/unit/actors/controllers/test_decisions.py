@@ -1,4 +1,4 @@
-"""Pure decisions of taint manager, collectors, namespaces, shared shell and manager."""
+"""Pure decisions of taint manager, pod collector, namespaces, shared shell and manager."""
 
 from __future__ import annotations
 
@@ -7,20 +7,6 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.garbagecollector.decide import (
-    AbsentOwners,
-    OwnerState,
-    Verdict,
-    blocks,
-    decide,
-    finalizer_patch,
-    is_deleting_dependents,
-    merged_disown_patch,
-    merged_unblock_patch,
-    starts_deletion_with,
-    unblock_patch,
-    unblocked,
-)
 from actors.controllers.manager import identity, start_order
 from actors.controllers.namespace.decide import (
     Leftover,
@@ -39,7 +25,6 @@ from sim.options.controllers.manager import parse_controller_manager
 
 N = NAMES["orch"]
 S = 1_000_000
-SOLID, WAITING, DANGLING = OwnerState.SOLID, OwnerState.WAITING, OwnerState.DANGLING
 
 
 def taint(key: str, value: str = "") -> dict[str, str]:
@@ -108,69 +93,8 @@ def test_missing_node_is_quarantined_for_forty_seconds() -> None:
     assert quarantine(waiting, ["gone"], ["gone"], QUARANTINE_US) == ({}, [])
 
 
-# --- garbage collection ---------------------------------------------------------------------------
-
-
 def item(**meta: Any) -> dict[str, Any]:
     return {"metadata": {"name": "x", "uid": "u", **meta}}
-
-
-def owners(*states: OwnerState) -> list[tuple[dict[str, Any], OwnerState]]:
-    return [({"uid": f"o{index}"}, state) for index, state in enumerate(states)]
-
-
-@pytest.mark.parametrize(
-    ("states", "meta", "dependents", "verdict"),
-    [
-        ([SOLID], {}, [], Verdict()),
-        ([SOLID, DANGLING, WAITING], {}, [], Verdict(disown=("o1", "o2"))),
-        ([DANGLING], {}, [], Verdict(policy="Background")),
-        ([DANGLING], {"finalizers": ["orphan"]}, [], Verdict(policy="Orphan")),
-        ([DANGLING], {"finalizers": ["foregroundDeletion"]}, [], Verdict(policy="Foreground")),
-        ([WAITING], {}, [], Verdict(policy="Background")),
-        ([WAITING, DANGLING], {}, [item()], Verdict(policy="Foreground")),
-        (
-            [WAITING],
-            {},
-            [item(deletionTimestamp="t", finalizers=["foregroundDeletion"])],
-            Verdict(unblock=True, policy="Foreground"),
-        ),
-    ],
-)
-def test_owner_states_decide_the_verdict(
-    states: list[OwnerState], meta: dict[str, Any], dependents: list[Any], verdict: Verdict
-) -> None:
-    assert decide(item(**meta), owners(*states), dependents, N) == verdict
-
-
-def test_deletion_starts_once() -> None:
-    before, marked = item(), item(deletionTimestamp="t", finalizers=["orphan"])
-    assert starts_deletion_with(before, marked, "orphan")
-    assert starts_deletion_with(None, marked, "orphan")
-    assert not starts_deletion_with(marked, marked, "orphan")
-    assert not starts_deletion_with(before, marked, "foregroundDeletion")
-
-
-def test_removed_or_nonblocking_reference_unblocks_its_owner() -> None:
-    blocking = [{"uid": "a", "blockOwnerDeletion": True}, {"uid": "b", "blockOwnerDeletion": True}]
-    assert unblocked(blocking, [{"uid": "a", "blockOwnerDeletion": True}]) == blocking[1:]
-    assert unblocked(blocking[:1], [{"uid": "a", "blockOwnerDeletion": False}]) == blocking[:1]
-    assert unblocked([{"uid": "c"}], []) == []
-
-
-def test_absent_owners_drop_the_least_recently_used() -> None:
-    absent = AbsentOwners(2)
-    absent.add(("a",))
-    absent.add(("b",))
-    assert ("a",) in absent
-    absent.add(("c",))
-    assert [owner in absent for owner in (("a",), ("b",), ("c",))] == [True, False, True]
-
-
-def test_finalizer_patch_applies_to_the_revision_read() -> None:
-    patch = finalizer_patch(item(resourceVersion="5", finalizers=["a", "b"]), "a")
-    assert patch == {"metadata": {"resourceVersion": "5", "finalizers": ["b"]}}
-    assert finalizer_patch(item(), "a") is None
 
 
 # --- namespaces -----------------------------------------------------------------------------------
@@ -301,51 +225,6 @@ def test_conditions_without_text_and_time_are_completed() -> None:
     ended = {"metadata": {}, "spec": {"ttlSecondsAfterFinished": 3}}
     complete = {"type": "Complete", "status": "True", "lastTransitionTime": None}
     assert left_us({**ended, "status": {"conditions": [complete]}}, 0) is None
-
-
-def refs(*blocking: bool | None) -> list[dict[str, Any]]:
-    return [{"uid": f"o{n}", "blockOwnerDeletion": flag} for n, flag in enumerate(blocking)]
-
-
-def test_references_are_cleared_or_removed_by_patches() -> None:
-    owned = item(ownerReferences=refs(True, None, False), resourceVersion="7")
-    cleared = [{"uid": "o0", "blockOwnerDeletion": False}]
-    assert unblock_patch(owned) == {"metadata": {"ownerReferences": cleared, "uid": "u"}}
-    assert unblock_patch(item()) == {"metadata": {"ownerReferences": [], "uid": "u"}}
-    assert merged_unblock_patch(owned)["metadata"]["ownerReferences"] == refs(False, None, False)
-    assert merged_unblock_patch(item(resourceVersion="7"))["metadata"]["ownerReferences"] == []
-    assert merged_disown_patch(owned, ["o1"])["metadata"] == {
-        "ownerReferences": [refs(True)[0], refs(None, None, False)[2]], "uid": "u", "resourceVersion": "7",
-    }  # fmt: skip
-    assert merged_disown_patch(item(resourceVersion="7"), ["o1"])["metadata"]["ownerReferences"] == []
-
-
-def test_a_dependent_blocks_the_owner_that_its_reference_says() -> None:
-    owned = item(ownerReferences=refs(True, False))
-    assert [blocks(owned, uid) for uid in ("o0", "o1", "o2")] == [True, False, False]
-    assert not blocks(item(), "o0")
-
-
-@pytest.mark.parametrize(
-    ("meta", "waits"),
-    [
-        ({"deletionTimestamp": "t", "finalizers": [N.finalizer_foreground]}, True),
-        ({"finalizers": [N.finalizer_foreground]}, False),
-        ({"deletionTimestamp": "t", "finalizers": ["other"]}, False),
-        ({"deletionTimestamp": "t"}, False),
-    ],
-)
-def test_foreground_deletions_wait_for_dependents(meta: dict[str, Any], waits: bool) -> None:
-    assert is_deleting_dependents(item(**meta), N) is waits
-    assert starts_deletion_with(item(), item(**meta), N.finalizer_foreground) is waits
-    assert starts_deletion_with(item(deletionTimestamp="t"), item(**meta), N.finalizer_foreground) is waits
-
-
-def test_an_owner_that_was_looked_up_is_dropped_later() -> None:
-    absent = AbsentOwners(2)
-    for owner in ("a", "b", "a", "c"):
-        absent.add((owner,))
-    assert [owner in absent for owner in (("a",), ("b",), ("c",))] == [True, False, True]
 
 
 @pytest.mark.parametrize(
