@@ -34,7 +34,7 @@ def test_init_keeps_a_file_that_exists(
     assert main(["init", "first"]) == 2
     assert (tmp_path / "first.yaml").read_text() == "mine"
     assert "--force" in capsys.readouterr().err
-    assert main(["init", "first", "--force"]) == 0
+    assert main(["init", "first.yaml", "--force"]) == 0
 
 
 def test_init_refuses_a_path(capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,7 +58,7 @@ def _init(arguments: argparse.Namespace) -> int:
     from sim.app.reference.schema import FILE, schema_text
     from sim.files import write_text
 
-    name = arguments.name
+    name = arguments.name.removesuffix(".yaml")
     if not _NAME.fullmatch(name):
         raise InputError(
             "is no name of a scenario", name, "use lower-case letters, digits and -, 63 characters at most"
