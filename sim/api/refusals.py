@@ -32,8 +32,10 @@ GENERIC = {
 def generic(code: int, said: str) -> str:
     """The text for an answer of a code that explains itself no further (NewGenericServerResponse).
 
-    said: its text, which is shown if a server has failed in another way
+    said: its text, "unknown" if that cannot be shown
     """
+    if code in (403, 415) or (code == 406 and said not in ("", "unknown")):
+        return said  # it names the user and the action, or the media types
     if code in GENERIC:
         return GENERIC[code]
     if code >= 500:

@@ -57,6 +57,52 @@ def status(code: int, reason: str, message: str, details: Body | None = None) ->
     return body
 
 
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    409: "Conflict",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+def generic_response(
+    code: int,
+    said: str,
+    *,
+    method: str = "",
+    group: str = "",
+    resource: str = "",
+    name: str = "",
+    retry_after_s: int = 0,
+    causes: Sequence[str] = (),
+) -> Body:
+    """The failure that stands for an answer without a Status (NewGenericServerResponse).
+
+    said: the text of the answer, "unknown" if that cannot be shown
+    method, group, resource, name: what was asked for; resource: "" for a path that is no resource
+    causes: the reasons of causes; the message of each is the text
+    """
+    reason, message = _REASONS.get(code, "InternalError" if code >= 500 else ""), generic(code, said)
+    if code == 409 and method == "POST":
+        reason = "AlreadyExists"
+    if resource:
+        qualified = f"{resource}.{group}" if group else resource
+        message += f" ({method.lower()} {qualified}{' ' if name else ''}{name})"
+    details: Body = {"name": name, "group": group, "kind": resource, "retryAfterSeconds": retry_after_s}
+    shown = {key: value for key, value in details.items() if value}
+    if causes:
+        shown["causes"] = [{"reason": each, "message": said} if said else {"reason": each} for each in causes]
+    return status(code, reason, message, shown)
+
+
 def _details(resource: Resource, name: str, subresource: str = "") -> Body:
     details: Body = {"name": name} if name else {}
     if resource.group:

@@ -27,6 +27,18 @@ EMPTY: Mapping[str, str] = {}
 # The verbs of requests; "" is that of OPTIONS, which only a proxy takes.  Rules may name others.
 Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", ""]
 
+METHODS: Mapping[Verb, str] = {
+    "get": "GET",
+    "list": "GET",
+    "watch": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+    "": "OPTIONS",
+}
+
 NO_EXTRA: Mapping[str, tuple[str, ...]] = {}
 
 

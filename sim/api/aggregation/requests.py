@@ -5,14 +5,13 @@ discovery documents into resources.
 
 A request without a resource asks for the discovery document of its group version.
 
-Mirrors  client-go v1.25 rest/request.go (transformResponse, newUnstructuredResponseError),
-         discovery/{discovery_client,helper}.go (ServerPreferredNamespacedResources);
-         apimachinery pkg/api/errors/errors.go (NewGenericServerResponse).
+Mirrors  client-go v1.25 discovery/{discovery_client,helper}.go
+         (ServerPreferredNamespacedResources).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import urlencode
 from zlib import crc32
@@ -21,38 +20,14 @@ import msgspec
 
 from sim.api import status
 from sim.api.aggregation.delegation import Delegated, Forwarded, version_rank
-from sim.api.schema.field_schemas import META, schema_of
-from sim.api.schema.field_validation import DecodeError, conform
+from sim.api.aggregation.failures import failure_of
 from sim.api.schema.kind import Kind
 from sim.api.schema.resource import Naming, Resource
 from sim.api.store import Item
-from sim.api.types import Obj, Reply, Request
+from sim.api.types import METHODS, Obj, Reply, Request
 from sim.units import Revision
 
 INTERNAL = 500
-METHODS: Mapping[str, str] = {
-    "create": "POST",
-    "update": "PUT",
-    "patch": "PATCH",
-    "delete": "DELETE",
-    "deletecollection": "DELETE",
-}
-_REASONS: Mapping[int, str] = {
-    400: "BadRequest",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "NotFound",
-    405: "MethodNotAllowed",
-    406: "NotAcceptable",
-    409: "Conflict",
-    415: "UnsupportedMediaType",
-    422: "Invalid",
-    429: "TooManyRequests",
-    503: "ServiceUnavailable",
-    504: "Timeout",
-}
-
-
 _NO_KIND = Kind(rows=())  # its rules are those of the other server
 
 
@@ -78,7 +53,7 @@ def forwarded(request: Request) -> Forwarded:
     )
     options = dict(request.options)
     headers = (("Accept", "application/json"), ("Content-Type", request.content_type))
-    method = METHODS.get(request.verb, "GET")
+    method = METHODS[request.verb]
     return Forwarded(method, path_of(request), urlencode(options), headers, raw, request.user)
 
 
@@ -86,9 +61,9 @@ def reply_of(request: Request, code: int, headers: Iterable[tuple[str, str]], bo
     """The answer of the other server, as a client of the library reads it."""
     obj = _decoded(body)
     if not 200 <= code < 300:
-        given = isinstance(obj, dict) and obj.get("kind") == "Status" and _is_status(obj)
-        kept = {name: value for name, value in headers if name.lower() == "retry-after"}
-        return Reply(code, body=obj if given else refusal_of(request, code, body), headers=kept)
+        given = {name.lower(): value for name, value in headers}
+        kept = {"Retry-After": given["retry-after"]} if "retry-after" in given else {}
+        return Reply(code, body=failure_of(request, code, given, body, obj), headers=kept)
     items = obj.get("items") if isinstance(obj, dict) else None
     if request.verb == "list" and isinstance(items, list):
         metadata = obj.get("metadata") or {}
@@ -103,11 +78,6 @@ def reply_of(request: Request, code: int, headers: Iterable[tuple[str, str]], bo
     return Reply(code, body=obj)
 
 
-def _is_status(obj: Obj) -> bool:
-    made, _ = conform(schema_of(f"{META}Status"), obj, "Status")
-    return not isinstance(made, DecodeError)
-
-
 def _has_metadata(obj: Any) -> bool:
     return isinstance(obj, dict) and isinstance(obj.get("metadata") or {}, dict)
 
@@ -119,26 +89,6 @@ def _item(obj: Obj) -> Item:
     text = str(metadata.get("resourceVersion", ""))
     rev = Revision(int(text) if text.isdecimal() else crc32(text.encode()))
     return Item(f"{namespace}/{name}", obj, rev, rev)
-
-
-def refusal_of(request: Request, code: int, body: bytes) -> Obj:
-    """The Status that a client makes of an answer that has none."""
-    text = body.decode("utf-8", "replace").strip() or "unknown"
-    reason, message = _REASONS.get(code, "Unknown"), status.generic(code, text)
-    if code == 409 and request.verb == "create":
-        reason = "AlreadyExists"
-    elif code in (403, 406, 415):
-        message = text
-    elif code >= 500 and code not in _REASONS:
-        reason = "InternalError"
-    resource = f"{request.resource}.{request.group}" if request.group else request.resource
-    words = METHODS.get(request.verb, "GET").lower(), resource, request.name
-    if request.resource:
-        message = f"{message} ({' '.join(word for word in words if word)})"
-    details = {"name": request.name, "group": request.group, "kind": request.resource}
-    causes = [{"reason": "UnexpectedServerResponse", "message": text}]
-    shown = {key: value for key, value in details.items() if value}
-    return status.status(code, reason, message, {**shown, "causes": causes})
 
 
 def _decoded(body: bytes) -> Any:

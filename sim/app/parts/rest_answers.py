@@ -17,12 +17,12 @@ from collections.abc import Callable
 import msgspec
 
 from sim.api import status
+from sim.api.aggregation.failures import shown_text
 from sim.api.go.media_types import parse_media_type
 from sim.api.schema.json_text import syntax_error, unread_head
 from sim.api.types import Json, Obj
 
-TEXT_MAX = 2048  # bytes of a text that the client shows
-OK, PARTIAL, SERVER_ERROR, FORBIDDEN, UNSUPPORTED = 200, 206, 500, 403, 415
+OK, PARTIAL = 200, 206
 JSON = "application/json"
 LoadYaml = Callable[[bytes], Json]
 
@@ -49,11 +49,7 @@ def _refused(code: int, content_type: str, body: bytes, load_yaml: LoadYaml) -> 
     if not problem and isinstance(value, dict) and _is_failure(value):
         message = value.get("message") or ""
         return message if isinstance(message, str) else ""
-    is_text = not content_type or content_type.partition(";")[0].strip().lower().startswith("text/")
-    said = body[:TEXT_MAX].decode(errors="replace").strip() if is_text else "unknown"
-    if code in (FORBIDDEN, UNSUPPORTED):
-        return said
-    return status.generic(code, said or "unknown")
+    return status.generic(code, shown_text(content_type, body))
 
 
 def _is_failure(value: Obj) -> bool:

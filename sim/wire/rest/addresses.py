@@ -9,27 +9,14 @@ Mirrors  client-go v1.25 rest/request.go (URL, Verb), dynamic/simple.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
 import msgspec
 
 from sim.api.messages.protobuf_encode import encode
-from sim.api.types import Json, Request, Verb
+from sim.api.types import METHODS, Json, Request
 from sim.ident import Names
-
-METHODS: Mapping[Verb, str] = {
-    "get": "GET",
-    "list": "GET",
-    "watch": "GET",
-    "create": "POST",
-    "update": "PUT",
-    "patch": "PATCH",
-    "delete": "DELETE",
-    "deletecollection": "DELETE",
-    "": "OPTIONS",
-}
 
 
 class Target(NamedTuple):

@@ -7,9 +7,8 @@ watch into events, as the clients of this process expect them: objects with thei
 Holds: any bytes give a reply or an event, those of no known form the errors of upstream's client;
 an object is an item if it has a revision, so that reviews and Scales are bodies, as in process.
 
-Mirrors  client-go v1.25 rest/request.go (transformResponse, newUnstructuredResponseError),
-         apimachinery pkg/api/errors/errors.go (NewGenericServerResponse).
-Differs  of a generic error the reasons of the codes below are named only.
+Mirrors  client-go v1.25 rest/request.go (transformResponse); apimachinery v1.25
+         pkg/watch/streamwatcher.go, pkg/api/errors/errors.go (NewClientErrorReporter).
 """
 
 from __future__ import annotations
@@ -19,6 +18,8 @@ from typing import Any
 
 import msgspec
 
+from sim.api import status
+from sim.api.aggregation.failures import UNEXPECTED, failure_of
 from sim.api.messages.protobuf import ProtobufError, decode_answer, decode_frame
 from sim.api.schema.resource import Resource
 from sim.api.scheme.scheme import Scheme
@@ -27,22 +28,6 @@ from sim.api.types import Obj, Reply, Request, WatchEvent
 from sim.patterns import pattern
 from sim.units import NO_REVISION, Revision
 
-REASONS = {
-    400: "BadRequest",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "NotFound",
-    405: "MethodNotAllowed",
-    406: "NotAcceptable",
-    409: "Conflict",
-    410: "Expired",
-    415: "UnsupportedMediaType",
-    422: "Invalid",
-    429: "TooManyRequests",
-    500: "InternalError",
-    503: "ServiceUnavailable",
-    504: "Timeout",
-}
 KEPT_HEADERS = ("retry-after", "warning", "content-type")  # the headers that `reply_of` reads
 SCALE = "scale"
 LENGTH = 4  # bytes before a frame: its length, big-endian
@@ -57,7 +42,7 @@ def reply_of(scheme: Scheme, request: Request, code: int, headers: Mapping[str, 
         return _reply(scheme, request, code, headers, body)
     except (KeyError, TypeError, AttributeError):
         text = f"unable to decode an answer: {body[:200].decode('utf-8', 'replace')}"
-        return Reply(500, body=_generic(500, text.encode()))
+        return Reply(500, body=status.plain_error(text))
 
 
 def _reply(scheme: Scheme, request: Request, code: int, headers: Mapping[str, str], body: bytes) -> Reply:
@@ -70,8 +55,8 @@ def _reply(scheme: Scheme, request: Request, code: int, headers: Mapping[str, st
     else:
         entry = _json(body)
     if not 200 <= code < 300:
-        status = entry if isinstance(entry, dict) and entry.get("kind") == "Status" else _generic(code, body)
-        return Reply(code, body=status, headers=stored, warnings=warnings)
+        failure = failure_of(request, code, headers, body, entry)
+        return Reply(code, body=failure, headers=stored, warnings=warnings)
     if not isinstance(entry, dict) and not is_list:
         text = body.decode("utf-8", "replace")
         return Reply(code, body=text if entry is None else entry, headers=stored, warnings=warnings)
@@ -115,21 +100,6 @@ def _list(scheme: Scheme, resource: Resource, code: int, body: Obj, warnings: tu
     )
 
 
-def _generic(code: int, body: bytes) -> Obj:
-    """The Status of an error without one in its body."""
-    text = body[:2048].decode("utf-8", "replace").strip()
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": text
-        or f"the server responded with the status code {code} but did not return more information",
-        "reason": REASONS.get(code, ""),
-        "code": code,
-    }
-
-
 def revision_of(meta: Mapping[str, Any]) -> Revision:
     """The revision in some metadata; 0 for a server that counts in another way."""
     text = str(meta.get("resourceVersion") or "")
@@ -163,7 +133,8 @@ def events_of(scheme: Scheme, resource: Resource, data: bytes, *, framed: bool =
             result.append(_event(scheme, resource, event["type"], event["object"]))
         except (KeyError, TypeError, AttributeError, ProtobufError):
             text = f"unable to decode an event from the watch stream: {each[:200].decode('utf-8', 'replace')}"
-            result.append(WatchEvent("ERROR", None, NO_REVISION, {**_generic(500, text.encode())}))
+            failure = status.generic_response(500, text, causes=(UNEXPECTED, "ClientWatchDecoding"))
+            result.append(WatchEvent("ERROR", None, NO_REVISION, failure))
             break
     return result
 

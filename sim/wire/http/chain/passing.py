@@ -19,8 +19,7 @@ from msgspec.structs import replace
 
 from sim.api import status
 from sim.api.aggregation.delegation import is_upgrade, passed_headers
-from sim.api.refusals import generic
-from sim.api.types import Obj, Reply
+from sim.api.types import Reply
 from sim.kernel import OutsideRequest
 from sim.wire.exchange import OPENED, Response
 from sim.wire.http.chain.body import read_body
@@ -30,7 +29,6 @@ from sim.wire.outside.passages import open_passage, passed_through
 
 ERROR_MAX = 2000  # response_checker.go: maxReadLength
 TEXT = ("Content-Type", "text/plain")
-_REASONS = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: "MethodNotAllowed"}
 
 
 async def passed(request: HttpRequest, to: OutsideRequest) -> Response:
@@ -71,16 +69,6 @@ async def passed_log(request: HttpRequest, to: OutsideRequest) -> Response | Rep
     elif passage.code == HTTPStatus.BAD_REQUEST:
         body = status.bad_request(text)
     else:
-        body = _of_agent(passage.code, text, name)
+        # Quirk: the sentence lacks a method.
+        body = status.generic_response(passage.code, text, resource="pods/log", name=name)
     return Reply(body["code"], body=body)
-
-
-def _of_agent(code: int, text: str, name: str) -> Obj:
-    """Any other refusal of an agent (apimachinery pkg/api/errors: NewGenericServerResponse).
-
-    Quirk: the sentence lacks a verb.
-    """
-    message = text if code == HTTPStatus.FORBIDDEN else generic(code, text)
-    reason = _REASONS.get(code, "InternalError" if code >= HTTPStatus.INTERNAL_SERVER_ERROR else "")
-    details = {"name": name, "kind": "pods/log"}
-    return status.status(code, reason, f"{message} ( pods/log {name})", details)

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from sim.api.aggregation.delegation import Delegated
 from sim.api.aggregation.requests import forwarded, in_order, path_of, reply_of, served
 from sim.api.auth.attributes import AccessAttributes
@@ -40,22 +38,11 @@ def test_list_of_another_server_has_items_and_a_revision() -> None:
     assert (reply.revision, reply.more) == (9, "c")
 
 
-@pytest.mark.parametrize(
-    ("verb", "code", "body", "reason", "message"),
-    [
-        ("get", 503, b"service unavailable\n", "ServiceUnavailable", "the server is currently unable to handle the request (get flunders.g)"),
-        ("create", 409, b"", "AlreadyExists", "the server reported a conflict (post flunders.g)"),
-        ("get", 403, b"no", "Forbidden", "no (get flunders.g)"),
-        ("get", 418, b"", "Unknown", "the server responded with the status code 418 but did not return more information (get flunders.g)"),
-        ("get", 500, b"x", "InternalError", 'an error on the server ("x") has prevented the request from succeeding (get flunders.g)'),
-        ("get", 404, b'{"kind":"Status","reason":"Own","message":"m"}', "Own", "m"),
-    ],
-)  # fmt: skip
-def test_refusal_without_a_status_gets_that_of_a_client(
-    verb: str, code: int, body: bytes, reason: str, message: str
-) -> None:
-    reply = reply_of(request(verb), code, (), body)
-    assert (reply.code, reply.reason, reply.message) == (code, reason, message)
+def test_refusal_of_another_server_has_the_words_of_a_client_and_the_pause() -> None:
+    reply = reply_of(request("get"), 503, [("retry-After", "3"), ("Content-Type", "text/plain")], b"away\n")
+    assert (reply.code, reply.reason, reply.headers) == (503, "ServiceUnavailable", {"Retry-After": "3"})
+    assert reply.message == "the server is currently unable to handle the request (get flunders.g)"
+    assert reply.obj["details"]["causes"][0]["message"] == "away"
 
 
 def test_resources_of_a_document_are_those_without_subresources() -> None:

@@ -27,6 +27,8 @@ JSON, TEXT = "application/json", "text/plain; charset=utf-8"
         (403, TEXT, b"not you", "not you"),
         (302, TEXT, b"", "the server responded with the status code 302 but did not return more information"),
         (415, JSON, b"{}", "unknown"),
+        (406, TEXT, b"take cbor", "take cbor"),
+        (500, TEXT, b"", 'an error on the server ("") has prevented the request from succeeding'),
         (
             410,
             JSON,

@@ -46,16 +46,11 @@ def test_what_has_no_revision_is_a_body() -> None:
 @pytest.mark.parametrize(
     ("code", "body", "reason", "message"),
     [
-        (409, b'{"kind":"Status","reason":"AlreadyExists","message":"m"}', "AlreadyExists", "m"),
-        (503, b"upstream is away", "ServiceUnavailable", "upstream is away"),
-        (
-            404,
-            b"",
-            "NotFound",
-            "the server responded with the status code 404 but did not return more information",
-        ),
+        (409, b'{"kind":"Status","status":"Failure","reason":"AlreadyExists","message":"m"}', "AlreadyExists", "m"),
+        (403, b"not you", "Forbidden", "not you (get pods web)"),
+        (404, b"", "NotFound", "the server could not find the requested resource (get pods web)"),
     ],
-)
+)  # fmt: skip
 def test_refusals_have_reason_and_message_with_any_body(
     code: int, body: bytes, reason: str, message: str
 ) -> None:
@@ -73,7 +68,11 @@ def test_events_end_with_an_error_where_a_line_is_no_event() -> None:
     ]
     events = events_of(SCHEME, SCHEME.resource("pods"), "\n".join(lines).encode())
     assert [(event.type, event.revision) for event in events] == [("ADDED", 7), ("BOOKMARK", 8), ("ERROR", 0)]
-    assert events[2].status["code"] == 500
+    text = "unable to decode an event from the watch stream: <html>"
+    shown = f'an error on the server ("{text}") has prevented the request from succeeding'
+    assert (events[2].status["code"], events[2].status["message"]) == (500, shown)
+    causes = [(each["reason"], each["message"]) for each in events[2].status["details"]["causes"]]
+    assert causes == [("UnexpectedServerResponse", text), ("ClientWatchDecoding", text)]
 
 
 def test_parts_of_a_watch_are_its_whole_lines_or_frames() -> None:

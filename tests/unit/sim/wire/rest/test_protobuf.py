@@ -66,10 +66,10 @@ async def test_lists_and_watches_in_protobuf_are_those_of_json() -> None:
 
 
 async def test_a_refusal_in_protobuf_has_its_status() -> None:
-    status = {"apiVersion": "v1", "kind": "Status", "code": 409, "reason": "Conflict", "message": "m"}
+    status = {"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict"}
 
     async def reply(_: Asked, stream: Stream) -> None:
-        await stream.send_all(answer(409, encode(status, N), kind=MEDIA))
+        await stream.send_all(answer(409, encode({**status, "message": "m"}, N), kind=MEDIA))
 
     async with world(reply, packed=True) as found:
         refused = await found.ask()
