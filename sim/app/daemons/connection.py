@@ -29,14 +29,20 @@ from sim.wire.rest.access import (
 )
 from sim.wire.rest.exec_plugins import run_plugin
 
+ACCEPTED = "clientConnection.acceptContentTypes"
 
-def connection(names: Names, values: Mapping[str, object]) -> Access:
-    """The access that the raw values of the options give.  Raises InputError."""
+
+def connection(names: Names, values: Mapping[str, object], accepted: str = "") -> Access:
+    """The access that the raw values of the options give.  Raises InputError.
+
+    accepted: the forms of answers, as a configuration file names them
+    """
+    refuse_undecoded(names, accepted)
     option = f"--{names.short}config"
     file, master = (str(values.get(name, "")) for name in (f"{names.short}config", "master"))
     packed = is_packed(names, str(values.get(f"{names.short}-api-content-type", "")))
     if master and not file:
-        return Access(server=_address(master), packed=packed)
+        return Access(server=_address(master), packed=packed, accepted=accepted)
     result = access_named(names, option, file)
     if result is None:
         raise InputError(
@@ -45,7 +51,18 @@ def connection(names: Names, values: Mapping[str, object]) -> Access:
             "",
             f"give {option} FILE",
         )
-    return replace(result, server=_address(master) if master else result.server, packed=packed)
+    server = _address(master) if master else result.server
+    return replace(result, server=server, packed=packed, accepted=accepted)
+
+
+def refuse_undecoded(names: Names, accepted: str) -> None:
+    """Raise InputError if a header Accept names a form of answers that is not decoded."""
+    decoded = (names.media_json, names.media_protobuf, "application/*", "*/*")
+    for each in accepted.split(",") if accepted else ():
+        media, _, parameter = (part.strip() for part in each.partition(";"))
+        if media.lower() not in decoded or (parameter and not parameter.startswith("q=")):
+            problem = f"no decoder for {each.strip()!r}, wanted {names.media_json} or {names.media_protobuf}"
+            raise InputError(problem, ACCEPTED)
 
 
 def is_packed(names: Names, content_type: str) -> bool:

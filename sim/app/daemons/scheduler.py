@@ -31,7 +31,7 @@ from sim.ident import Names
 from sim.kernel.actor import Main
 from sim.options.groups.secure import SchedulerSecureFlags
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
-from sim.options.scheduling.configuration import CONFIG, connection_flags
+from sim.options.scheduling.configuration import CONFIG, accepted_types, connection_flags
 from sim.options.scheduling.output import OutputFlags
 from sim.version import __version__
 
@@ -61,7 +61,7 @@ def run(names: Names, values: Mapping[str, object], set_verbosity: Callable[[int
         LOG.info("Wrote configuration to %s", output.write_config_to)
         return 0
     values = {**values, **connection_flags(entry.get(CONFIG), names)}
-    access = connection(names, values)
+    access = connection(names, values, accepted_types(entry.get(CONFIG)))
     options = parse_scheduler(entry, names=names, places=places)
 
     secure: SchedulerSecureFlags = options_in(

@@ -14,7 +14,7 @@ from typing import Any
 
 from sim.ident import Names
 from sim.options.scheduler import SchedulerOptions
-from sim.options.scheduling.configuration import connection_flags, group_of, kind_of
+from sim.options.scheduling.configuration import accepted_types, connection_flags, group_of, kind_of
 from sim.options.scheduling.fields import Reading
 from sim.options.scheduling.plugins import EVERY, EXTENDED, MULTI_POINT, SCORE, WEIGHTS, enabled_plugins
 from sim.options.scheduling.profiles import ProfileSpec
@@ -42,6 +42,7 @@ def whole_configuration(options: SchedulerOptions, names: Names) -> dict[str, An
         },
         "clientConnection": {
             f"{names.short}config": connection.get(f"{names.short}config", ""),
+            "acceptContentTypes": accepted_types(options.config),
             "contentType": connection.get(f"{names.short}-api-content-type", names.media_json),
             "qps": options.api_qps,
             "burst": options.api_burst,

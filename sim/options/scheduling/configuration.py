@@ -181,6 +181,12 @@ def connection_flags(content: object, names: Names) -> dict[str, str]:
     return {option: str(entry[field]) for field, option in named.items() if entry.get(field)}
 
 
+def accepted_types(content: object) -> str:
+    """The forms of answers, as the header Accept names them, which the content of a file gives."""
+    connection = content.get("clientConnection") if isinstance(content, Mapping) else None
+    return str(connection.get("acceptContentTypes") or "") if isinstance(connection, Mapping) else ""
+
+
 def profiles_in(content: Mapping[str, Any], names: Names = NAMES["orch"]) -> tuple[ProfileSpec, ...]:
     """The profiles of a file that has been checked."""
     return read_profiles(content, names, Reading())

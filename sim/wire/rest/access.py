@@ -68,7 +68,8 @@ class Access:
     server: address, without a slash at its end
     impersonation: headers that ask to act as another user
     command: the exec plugin's part of the configuration, {} for none
-    packed: bodies are sent in protobuf, and answers preferred in it
+    packed: bodies are sent in protobuf
+    accepted: the header Accept; "" for the form of bodies, and any other after it
     """
 
     server: str
@@ -84,6 +85,7 @@ class Access:
     command: Mapping[str, Any] | None = None
     cluster: Mapping[str, Any] | None = None
     packed: bool = False
+    accepted: str = ""
 
 
 class _Reader:

@@ -289,8 +289,9 @@ class Sender:
         """Send a request, and post what arrives.  more: headers"""
         try:
             account = account_of(self._names, request.user) if self._tokens is not None else None
-            packs = self._credentials.access.packed
-            headers = [*await self._headers(account, request.manager, packs=packs), *more]
+            packs, accepted = self._credentials.access.packed, self._credentials.access.accepted
+            sent_as = self._names.media_protobuf if packs else self._names.media_json
+            headers = [*await self._headers(account, request.manager, accepted or f"{sent_as}, */*"), *more]
             client = self._client(self._credentials if account is None else self._anonymous)
         except (AccessError, httpx.InvalidURL) as error:
             self._log_once(str(error))
@@ -356,13 +357,11 @@ class Sender:
             extensions={"sni_hostname": name} if name else None,
         )
 
-    async def _headers(
-        self, account: Account | None, manager: str, *, packs: bool = False
-    ) -> list[tuple[str, str]]:
+    async def _headers(self, account: Account | None, manager: str, accepted: str) -> list[tuple[str, str]]:
         """The headers of a request.
 
         account: a service account that sends it; None for the process
-        packs: True if answers are preferred in protobuf
+        accepted: the forms of an answer
         """
         if account is not None and self._tokens is not None:
             own = [("Authorization", f"Bearer {await self._tokens.token(account)}")]
@@ -373,9 +372,6 @@ class Sender:
                         await trio.to_thread.run_sync(self._credentials.refresh)
             own = self._credentials.headers()
         agent = f"{manager}/{self._agent}" if self._agent else manager
-        accepted = self._names.media_json
-        if packs:
-            accepted = f"{self._names.media_protobuf},{accepted}"
         return [*own, ("Accept", accepted), ("User-Agent", agent)]
 
     def _client(self, credentials: Credentials) -> httpx.AsyncClient:
@@ -420,7 +416,7 @@ class Sender:
         """Send a request outside of virtual time; returns the code and the body of the answer, 0
         and why for none.  Raises AccessError for unusable credentials.
         """
-        headers = await self._headers(None, manager)
+        headers = await self._headers(None, manager, self._names.media_json)
         try:
             answer = await self._client(self._credentials).request(
                 method, self.server + path, json=body, headers=headers, timeout=wait_s

@@ -73,7 +73,8 @@ def run(names: Names, values: Mapping[str, object], _: Callable[[int], None]) ->
     plan, options = plan_of(names, settings, with_documents(NodeAgentOptions, own, names))
     if access.main is not None:
         packed = is_packed(names, options.api_content_type)
-        access = access._replace(main=replace(access.main, packed=packed))
+        accepted = f"{names.media_protobuf},{names.media_json}" if packed else ""
+        access = access._replace(main=replace(access.main, packed=packed, accepted=accepted))
     if settings.machine_proxy_config:
         option = "--machine-proxy-config"
         access = access._replace(proxy=access_named(names, option, settings.machine_proxy_config))

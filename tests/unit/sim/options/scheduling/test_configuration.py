@@ -10,6 +10,7 @@ from sim.app.daemons.written_configuration import whole_configuration
 from sim.errors import InputError
 from sim.ident import NAMES
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
+from sim.options.scheduling.configuration import accepted_types
 from sim.options.scheduling.profiles import MOST, RATIO, DefaultSpread
 
 KUBERNETES = NAMES["kubernetes"]
@@ -203,6 +204,7 @@ def test_a_flag_that_the_file_can_say_is_refused_beside_it() -> None:
     "fields",
     [
         {},
+        {"clientConnection": {"acceptContentTypes": "application/json"}},
         {"podMaxBackoffSeconds": 60, "leaderElection": {"leaseDuration": "1m10s", "leaderElect": False}},
         {
             "profiles": [
@@ -230,6 +232,7 @@ def test_the_whole_configuration_gives_the_same_options_again(fields: dict[str, 
     options = read(fields)
     whole = whole_configuration(options, KUBERNETES)
     again = parse_scheduler({"config": whole}, names=KUBERNETES)
+    assert accepted_types(whole) == accepted_types(options.config)
     for one, other in zip(options.profiles, again.profiles, strict=True):
         assert one._replace(bind_timeout_s=other.bind_timeout_s) == other
         assert options.bind_timeout_of(one) == again.bind_timeout_of(other)

@@ -20,8 +20,10 @@ from tests.unit.sim.wire.rest.fake_server import (
     Asked,
     Stream,
     answer,
+    event,
     piece,
     pod,
+    pods,
     world,
 )
 
@@ -47,7 +49,7 @@ async def test_lists_and_watches_in_protobuf_are_those_of_json() -> None:
     first, second = (frame("ADDED", encode(whole(name, 11), N)) for name in ("b", "c"))
 
     async def reply(asked: Asked, stream: Stream) -> None:
-        assert asked.header("accept") == f"{MEDIA},application/json"
+        assert asked.header("accept") == f"{MEDIA}, */*"
         if "watch=true" in asked.path:
             await stream.send_all(framed + piece(first + second[:9]) + piece(second[9:]) + b"0\r\n\r\n")
         else:
@@ -63,6 +65,43 @@ async def test_lists_and_watches_in_protobuf_are_those_of_json() -> None:
         watch.attach(lambda: events.extend(watch.take()))
         await found.until(lambda: watch.ended)
         assert [each.item.obj for each in events if each.item] == [whole("b", 11), whole("c", 11)]
+
+
+@pytest.mark.parametrize(
+    ("packed", "given", "accept"),
+    [
+        (False, "", "application/json, */*"),
+        (False, f"{MEDIA},application/json", f"{MEDIA},application/json"),
+        (True, "application/json", "application/json"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["application/json", MEDIA])
+async def test_answers_are_read_by_their_type_not_by_what_was_accepted(
+    packed: bool, given: str, accept: str, kind: str
+) -> None:
+    asked_for: list[str] = []
+    obj = whole("b", 11)
+
+    async def reply(asked: Asked, stream: Stream) -> None:
+        asked_for.append(asked.header("accept"))
+        in_protobuf = kind == MEDIA
+        if "watch=true" in asked.path:
+            data = frame("ADDED", encode(obj, N)) if in_protobuf else event("ADDED", obj)
+            await stream.send_all(OPENED.replace(b"application/json", kind.encode()))
+            await stream.send_all(piece(data) + b"0\r\n\r\n")
+        else:
+            await stream.send_all(answer(200, list_of("a"), kind=MEDIA) if in_protobuf else pods("a"))
+
+    async with world(reply, packed=packed, accepted=given) as found:
+        listed = await found.ask()
+        assert [item.obj["metadata"]["name"] for item in listed.items or ()] == ["a"]
+        watch = (await found.ask("watch")).watch
+        assert watch is not None
+        events: list[WatchEvent] = []
+        watch.attach(lambda: events.extend(watch.take()))
+        await found.until(lambda: watch.ended)
+        assert [each.item.obj for each in events if each.item] == [obj]
+    assert asked_for == [accept, accept]
 
 
 async def test_a_refusal_in_protobuf_has_its_status() -> None:
