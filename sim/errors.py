@@ -107,6 +107,13 @@ def first_of(error: BaseException) -> BaseException:
     return error
 
 
+def only_of(error: BaseException) -> BaseException:
+    """The exception itself; of a group of one, the one in it, as its task raised it."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
 def each_error(error: InputError) -> Sequence[InputError]:
     """The errors of a group, or the error itself."""
     return error.errors if isinstance(error, InputErrors) else (error,)

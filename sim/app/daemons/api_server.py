@@ -46,7 +46,7 @@ from sim.app.serving.front import (
 )
 from sim.app.serving.identities import Files
 from sim.app.serving.version import GIT_VERSION
-from sim.errors import InputError
+from sim.errors import InputError, only_of
 from sim.ident import Names
 from sim.kernel import NEVER_US
 from sim.options.apiserver.alone import ReachFlags
@@ -138,9 +138,7 @@ async def _follow(clock: Credentials, serve: Callable[[int, Wall, ServerClock], 
             status = await serve(*await following.attach(nursery), following)
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
-        if len(group.exceptions) > 1:
-            raise
-        raise group.exceptions[0] from None
+        raise only_of(group) from None
     return status
 
 

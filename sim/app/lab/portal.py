@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 import trio
 
 from sim.app.lab.copied import CopiedPortal, copied
+from sim.errors import only_of
 
 T = TypeVar("T")
 Inside = TypeVar("Inside")
@@ -100,7 +101,7 @@ class Portal(Generic[Inside]):
         try:
             trio.run(self._main)
         except BaseException as error:
-            end = _only(error)
+            end = only_of(error)
         finally:
             self._token = None
             for future in (self._ready, self._pending):
@@ -126,10 +127,3 @@ class Portal(Generic[Inside]):
             future.set_exception(error)
         else:
             future.set_result(result)
-
-
-def _only(error: BaseException) -> BaseException:
-    """The exception in a group of one, as a task of the program raised it."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error

@@ -59,7 +59,7 @@ from sim.app.serving.version import version
 from sim.app.steering.assembly import make_steering
 from sim.app.steering.routes import Api, Keep
 from sim.app.timetable import BEGIN, await_beginning, header_of
-from sim.errors import InputError
+from sim.errors import InputError, only_of
 from sim.ident import NAMES
 from sim.kernel import NEVER_US, POSITION, Kernel, NoJournal, Trace, unheard
 from sim.scenario.plan.plan import Plan
@@ -427,9 +427,7 @@ async def served(
                 yield f"https://{address}"
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
-        if len(group.exceptions) > 1:
-            raise
-        raise group.exceptions[0] from None  # so that a test shows its failed assertion itself
+        raise only_of(group) from None  # so that a test shows its failed assertion itself
     finally:
         for listener in listeners:
             listener.socket.close()

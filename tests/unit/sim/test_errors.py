@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import InputError, InputErrors, first_of
+from sim.errors import InputError, InputErrors, first_of, only_of
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,10 @@ def test_first_exception_of_a_group_is_no_group() -> None:
     inner = KeyError("a")
     group = BaseExceptionGroup("", [ExceptionGroup("", [inner, ValueError()]), KeyboardInterrupt()])
     assert (first_of(group), first_of(inner)) == (inner, inner)
+
+
+def test_only_error_of_a_group_is_taken_out_of_it() -> None:
+    error = ValueError("a")
+    alone = BaseExceptionGroup("outer", [ExceptionGroup("inner", [error])])
+    several = ExceptionGroup("two", [error, KeyError("b")])
+    assert (only_of(error), only_of(alone), only_of(several)) == (error, error, several)

@@ -25,7 +25,7 @@ from actors.storage.etcd.keys import Keys
 from actors.storage.etcd.process import EtcdStorage
 from actors.storage.etcd.values import BadValueError, Values
 from sim.app.daemons.apiserver.composition import Reach, ServerAlone
-from sim.errors import InputError
+from sim.errors import InputError, only_of
 from sim.files import read_bounded
 from sim.options.apiserver.storage import StorageFlags
 from sim.scenario.plan.plan import ClusterPlan
@@ -65,9 +65,7 @@ class ServerOverEtcd(ServerAlone):
                     status = await serve()
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            if len(group.exceptions) > 1:
-                raise
-            raise group.exceptions[0] from None
+            raise only_of(group) from None
         return status
 
     def make_storage(self) -> EtcdStorage:
