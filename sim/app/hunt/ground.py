@@ -1,17 +1,19 @@
 """The ground of a hunt: a scenario complete in itself, and what of it may vary.
 
 Turns a scenario file, or a document, into the document that every candidate begins with: without
-its section `hunt`, with objects and options of files written out, and with the invariants among its
-expectations.
+its section `hunt`, with objects, options and recorded values of files written out, and with the
+invariants among its expectations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from functools import reduce
+from operator import getitem
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -22,11 +24,12 @@ from sim.check import Mistakes, build
 from sim.check.invariants import INVARIANTS
 from sim.dataclass import dataclass
 from sim.errors import InputError
-from sim.ident import NAMES
+from sim.ident import NAMES, Names
 from sim.scenario.compile import compile_plan
 from sim.scenario.plan.option_files import complete_cluster
 from sim.scenario.plan.plan import HuntPlan
-from sim.scenario.read.settings import settled
+from sim.scenario.read.samples import read_samples
+from sim.scenario.read.settings import override, settled
 from sim.scenario.read.source import Document, read_documents
 from sim.scenario.schema.sections import Expectation
 
@@ -37,7 +40,7 @@ class Ground:
 
     document: the scenario without anything drawn
     hunt: what may be drawn
-    folder: of files that the document still names, such as recorded values
+    folder: of the scenario
     unasked: names of the invariants that the scenario does not ask for
     """
 
@@ -81,20 +84,24 @@ def ground_of(
     hunted = document.value if "hunt" in spec else {**document.value, "spec": {**spec, "hunt": {}}}
     plan = compile_plan(replace(document, value=hunted), folder)
     assert plan.hunt is not None
-    hunt = plan.hunt
+    names = NAMES[plan.cluster.naming]
+    vary = {
+        key: _complete_values(document, folder, names, key, plan.hunt.vary[key]) for key in plan.hunt.vary
+    }
+    hunt = replace(plan.hunt, vary=vary)
     invariants = hunt.invariants
     if invariants is None:
         invariants = tuple({"name": f"invariant {name}", "invariant": name} for name in INVARIANTS)
     for key, entries in (("invariants", invariants), ("maximise", hunt.targets)):
         for index, entry in enumerate(entries):
             try:
-                build(msgspec.convert(dict(entry), Expectation), NAMES[plan.cluster.naming])
+                build(msgspec.convert(dict(entry), Expectation), names)
             except Mistakes as error:
                 raise document.error(("spec", "hunt", key, index), str(error)) from None
     complete = _complete(spec, folder)
     if "cluster" in spec:
-        complete["cluster"] = complete_cluster(document, folder, NAMES[plan.cluster.naming])
-    complete["expect"] = [*spec.get("expect", ()), *map(dict, invariants)]
+        complete["cluster"] = complete_cluster(document, folder, names)
+    complete["expect"] = [*_with_samples(document, folder), *map(dict, invariants)]
     unasked = tuple(str(one["name"]) for one in invariants) if hunt.invariants is None else ()
     whole = {**document.value, "spec": complete, **({PROGRAMS: dict(given)} if given else {})}
     return Ground(plan.name, whole, hunt, folder, unasked)
@@ -109,6 +116,32 @@ def _complete(spec: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         for step in spec.get("timeline", ())
     ]
     return result
+
+
+def _complete_values(
+    document: Document, folder: Path, names: Names, key: str, values: Sequence[Any]
+) -> tuple[Any, ...]:
+    """The values of a varied part with the content or the path of each file that they name."""
+    found: list[Any] = []
+    for value in values:
+        varied = Document(document.file, deepcopy(document.value))
+        override(varied, f"{key}={msgspec.json.encode(value).decode()}")
+        path = [*varied.settings][-1]
+        if path[:2] == ("spec", "cluster") and len(path) > 2:
+            value = reduce(getitem, path[2:], cast(Any, complete_cluster(varied, folder, names)))
+        found.append(value)
+    return tuple(found)
+
+
+def _with_samples(document: Document, folder: Path) -> Iterator[Any]:
+    """The expectations, with the recorded values of files in place of these."""
+    for index, entry in enumerate(document.value["spec"].get("expect", ())):
+        over = entry.get("over", {})
+        if "like" in over:
+            like = read_samples(document, folder, over["like"], ("spec", "expect", index, "over", "like"))
+            kept = {each: like[each] for each in ("level", "values") if each in like}
+            entry = {**entry, "over": {**over, "like": kept}}
+        yield entry
 
 
 def _applied(body: Mapping[str, Any], folder: Path) -> list[Any]:

@@ -1,7 +1,8 @@
 """Samples that were measured elsewhere: a column of a CSV file, for `over: {like: ...}`.
 
 Turns `like: {file: deaths.csv, column: unknown_after_s}` (or a file of one column) into numbers, in
-seconds if the expectation measures times. An empty cell is a value that was not measured.
+seconds if the expectation measures times. An empty cell is a value that was not measured.  A story
+of a hunt has the numbers themselves: `like: {values: [44.2, 45]}`.
 
 Holds: a file lies in the scenario's folder and has a bounded size; a cell that is no finite number
     is an error with its line.
@@ -19,12 +20,20 @@ from sim.errors import InputError, suggestion_or_all
 from sim.files import read_text
 from sim.scenario.read.source import Document, Path_
 
-KEYS = ("file", "column", "level")
+KEYS = ("file", "column", "level", "values")
+VALUE_MAX = 1e300
 
 
 def read_samples(document: Document, folder: Path, like: Any, path: Path_) -> dict[str, Any]:
     """The mapping `like` with the values of its file: {file, column, level (if given), values}."""
     given: Mapping[str, Any] = {"file": like} if isinstance(like, str) else like
+    if isinstance(given, Mapping) and "values" in given:
+        values = given["values"]
+        if not isinstance(values, list) or not values or not all(map(_is_number, values)):
+            raise document.error((*path, "values"), "'values' wants numbers", "values: [44.2, 45]")
+        if given.keys() - {"values", "level"}:
+            raise document.error(path, "'like' has values or a file", "leave one of them out")
+        return dict(given)
     if not isinstance(given, Mapping) or not isinstance(given.get("file"), str):
         raise document.error(
             path, "'like' wants the name of a CSV file", "like: {file: deaths.csv, column: unknown_after_s}"
@@ -86,6 +95,10 @@ def _value(row: Sequence[str], at: int, place: str) -> Sequence[float]:
             f"{text[:40]!r} is not a number", place, "write seconds as 44.2; leave a cell empty for none"
         )
     return (value,)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= VALUE_MAX
 
 
 def _number(text: str) -> float | None:

@@ -102,6 +102,39 @@ def test_story_needs_no_file_that_the_options_of_the_scenario_name(tmp_path: Pat
     assert main(["run", str(story.file), "--quiet", "--no-report"]) == 1
 
 
+def test_story_holds_recorded_values_and_the_varied_files_of_its_run(tmp_path: Path) -> None:
+    scenario = hunting(vary={"cluster.schedulers.other.flags.config": ["a.yaml"]})
+    scenario["spec"]["cluster"] |= {"schedulers": [{"name": "other"}]}
+    profiles = "profiles: [{schedulerName: other}]"
+    (tmp_path / "a.yaml").write_text(
+        f"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n{profiles}\n"
+    )
+    measured = {"name": "as measured", "when": "all nodes are ready"}
+    like = {"file": "up.csv", "column": "up_s", "level": "5%"}
+    scenario["spec"]["expect"].append({**measured, "over": {"like": like}})
+    (tmp_path / "up.csv").write_text("node,up_s\nn0,44.25\nn1,45\n")
+    file, out = tmp_path / "shop.yaml", tmp_path / "out"
+    file.write_text(json.dumps(scenario))
+    ground = ground_of(file)
+    assert ground.document["spec"]["expect"][-1]["over"] == {"like": {"level": "5%", "values": [44.25, 45.0]}}
+    (config,) = ground.hunt.vary["cluster.schedulers.other.flags.config"]
+    assert config["profiles"] == [{"schedulerName": "other"}]
+    settings: dict[str, Any] = {"batch": 1, "seed": 1, "failures": 1, "folder": out, "shrink": False}
+    with TRIALS:
+        (story,) = hunted(ground, Budget.of("20 runs"), Pool(), **settings).stories
+    assert "values: [44.25, 45.0]" in story.text
+    assert main(["run", str(story.file), "--quiet", "--no-report"]) == 1
+
+
+def test_varied_file_that_is_absent_is_refused_before_the_first_run(tmp_path: Path) -> None:
+    scenario = hunting(vary={"cluster.schedulers.other.flags.config": ["none.yaml"]})
+    scenario["spec"]["cluster"] |= {"schedulers": [{"name": "other"}]}
+    file = tmp_path / "shop.yaml"
+    file.write_text(json.dumps(scenario))
+    with pytest.raises(InputError, match=r"option config: .*none\.yaml: no such file"):
+        ground_of(file)
+
+
 def test_story_does_not_replace_a_file(tmp_path: Path) -> None:
     (tmp_path / "small-1.yaml").write_text("mine")
     result = search(hunting(), "20 runs", Pool(), failures=1, folder=tmp_path)

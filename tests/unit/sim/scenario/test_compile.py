@@ -465,6 +465,8 @@ def test_samples_are_read_from_a_file_beside_the_scenario(folder: Path) -> None:
     found = like_of(folder, "{file: deaths.csv, column: gone_s, level: 5%}")
     assert found == {"file": "deaths.csv", "column": "gone_s", "level": "5%", "values": [347.27, 344.15]}
     assert like_of(folder, "{file: deaths.csv, column: found_s}")["values"] == [34.06, 42.17, 39.01]
+    given = {"values": [44, 45.5], "level": "5%"}
+    assert like_of(folder, "{values: [44, 45.5], level: 5%}") == given
     assert like_of(folder, "one.csv") == {"file": "one.csv", "values": [1.5, 2.5]}
 
 
@@ -479,6 +481,12 @@ def test_samples_are_read_from_a_file_beside_the_scenario(folder: Path) -> None:
         ),
         ("deaths.csv", "deaths.csv has 3 columns (name one with column: node, found_s, gone_s)"),
         ("{file: deaths.csv, column: founds}", "has no column 'founds' (did you mean 'found_s'?)"),
+        ("{values: 4}", "'values' wants numbers (values: [44.2, 45])"),
+        ("{values: []}", "'values' wants numbers"),
+        ("{values: [1, true]}", "'values' wants numbers"),
+        ("{values: [1, .nan]}", "'values' wants numbers"),
+        ("{values: [1, soon]}", "'values' wants numbers"),
+        ("{values: [1], file: one.csv}", "'like' has values or a file (leave one of them out)"),
         ("{file: bad.csv, column: b}", "bad.csv:3: 'soon' is not a number"),
         ("{file: empty.csv, column: b}", "empty.csv has no column 'b'"),
         ("empty.csv", "empty.csv holds no value"),
