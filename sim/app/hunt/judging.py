@@ -149,7 +149,8 @@ def trial(
     digest = sha256(f"{program_digest()} ".encode())
     digest.update(msgspec.json.encode([document, targets], order="deterministic"))
     key = Key(digest.hexdigest()[:KEY_LENGTH])
-    return Trial(key, seed, pickle.dumps((document, tuple(targets), folder)), Virtual(rest_us))
+    programs = tuple(document.get(PROGRAMS, {}).values())
+    return Trial(key, seed, pickle.dumps((document, tuple(targets), folder)), programs, Virtual(rest_us))
 
 
 def judge(

@@ -106,7 +106,7 @@ def explained(document: Document, folder: Path = Path(), rest_us: int = 0) -> Ex
     """
     job = trial(document, folder=folder)
     key = sha256(f"explained {job.key}".encode()).hexdigest()[:KEY_LENGTH]
-    return Explained(Key(key), job.seed, job.plan, Virtual(rest_us))
+    return Explained(Key(key), job.seed, job.plan, job.programs, Virtual(rest_us))
 
 
 def smallest(

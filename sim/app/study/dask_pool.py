@@ -3,8 +3,9 @@
 A job is sent as bytes with a text that names the function to call: the scheduler, which may lack
 the program, cannot load it, and a worker that lacks it reports that.
 
-Holds: a worker with another version of the program runs nothing; if the connection to the cluster
-is lost, the finished outcomes are returned first, and then the loss is reported.
+Holds: a worker with another version of the program, or of a program of the user, runs nothing; if
+the connection to the cluster is lost, the finished outcomes are returned first, and then the loss
+is reported.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from sim.app.study.outcome import Job, Outcome, program_digest
+from sim.app.study.outcome import Job, Outcome, digest_for
 from sim.errors import InputError
 
 # More than one task for each thread of a Dask cluster, so that none waits for the next to travel.
@@ -32,10 +33,11 @@ ANSWER_S = 10.0  # limit for a reply
 LOOK_S = 5.0  # time without messages after which the cluster is checked
 FETCH_S = 5.0  # limit for a result of a run that has ended
 LOST_S = 60.0  # time without any worker after which the run gives up
-PERFORM = "__import__('sim.app.study.outcome', fromlist=['']).perform_for(program, job)"
-DIGEST = "__import__('sim.app.study.outcome', fromlist=['']).program_digest()"
+PERFORM = "__import__('sim.app.study.outcome', fromlist=['']).perform_for(program, programs, job)"
+DIGEST = "__import__('sim.app.study.outcome', fromlist=['']).digest_for(programs)"
 GONE = "the Dask cluster went away"
 SAME = "install the same version of orrery on every worker"
+SAME_PROGRAMS = "copy the sources of the program to every worker, and start the workers again"
 # Errors of connecting to something that is not a usable scheduler: no connection, no TLS, no
 # package for the scheme, bytes of another protocol.
 _STRANGE = (OSError, ValueError, TypeError, RuntimeError, ImportError, EOFError, MemoryError, OverflowError)
@@ -111,16 +113,17 @@ async def _kind(distributed: Any, address: str) -> str:
         comm.abort()
 
 
-def _compare(client: Any, address: str) -> None:
-    """Raise InputError unless every present worker has this program."""
-    found = client.run(eval, DIGEST, on_error="return")
+def _compare(client: Any, address: str, programs: tuple[str, ...] = ()) -> None:
+    """Raise InputError unless every present worker has this program, and those of the user."""
+    found = client.run(eval, DIGEST, {"programs": programs}, on_error="return")
+    what, remedy = ", ".join(programs) or "orrery", SAME_PROGRAMS if programs else SAME
     if not found:
         raise InputError("the Dask cluster has no workers", address)
     for worker, digest in sorted(found.items()):
         if isinstance(digest, BaseException):
-            raise InputError(f"the worker {worker} cannot run orrery: {digest}", address, SAME)
-        if digest != program_digest():
-            raise InputError(f"the worker {worker} has another version of orrery", address, SAME)
+            raise InputError(f"the worker {worker} cannot run {what}: {digest}", address, remedy)
+        if digest != digest_for(programs):
+            raise InputError(f"the worker {worker} has another version of {what}", address, remedy)
 
 
 def performed(client: Any, address: str, jobs: Iterable[Job]) -> Iterator[Outcome]:
@@ -128,13 +131,18 @@ def performed(client: Any, address: str, jobs: Iterable[Job]) -> Iterator[Outcom
 
     Raises InputError if the cluster is lost or gets a worker that cannot run them.
     """
-    left, program = iter(jobs), program_digest()
+    left = iter(jobs)
+    known: set[tuple[str, ...]] = {()}  # the programs that the workers have been asked for
     ended: SimpleQueue[Any] = SimpleQueue()
     # Keeps the futures too, because a future without a reference is cancelled.
     running: dict[Any, tuple[Any, Job]] = {}
 
     def submit(job: Job) -> None:
-        future = client.submit(eval, PERFORM, {"program": program, "job": pickle.dumps(job)}, pure=False)
+        if job.programs not in known:
+            _compare(client, address, job.programs)
+            known.add(job.programs)
+        given = {"program": digest_for(job.programs), "programs": job.programs, "job": pickle.dumps(job)}
+        future = client.submit(eval, PERFORM, given, pure=False)
         running[future.key] = future, job
         future.add_done_callback(ended.put)
 
@@ -180,5 +188,7 @@ def _outcome(future: Any, job: Job, address: str) -> Outcome:
         return job.answer(job.key, job.seed, error=text)
     found = future.result(timeout=FETCH_S)
     if not found:
-        raise InputError("a worker has another version of orrery", address, SAME)
+        what = " or ".join(("orrery", *job.programs))
+        remedy = f"{SAME}; {SAME_PROGRAMS}" if job.programs else SAME
+        raise InputError(f"a worker has another version of {what}", address, remedy)
     return msgspec.json.decode(found, type=job.answer)

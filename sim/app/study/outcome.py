@@ -76,11 +76,16 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One seed to run.  plan: pickled, so that any machine with this program can run it."""
+    """One seed to run.
+
+    plan: pickled, so that any machine with this program can run it
+    programs: the functions of the user that it runs, as module:function
+    """
 
     key: Key
     seed: int
     plan: bytes
+    programs: tuple[str, ...] = ()
     answer: ClassVar[type[Outcome]] = Outcome
 
     def run(self) -> Outcome:
@@ -137,11 +142,25 @@ def perform_among_others(job: Job) -> Outcome:
     return found
 
 
-def perform_for(program: str, job: bytes) -> bytes:
-    """Run a pickled job made by a program of that digest: returns the outcome as JSON, or nothing
-    if this is another program.
+@lru_cache(maxsize=64)
+def digest_for(programs: tuple[str, ...]) -> str:
+    """A digest of this program's sources and of those of a user's functions, as they were when this
+    process first used them.  Raises InputError if there is no such function.
     """
-    if program != program_digest():
+    if not programs:
+        return program_digest()
+    from sim.app.process.own_programs import program_at, sources_digest
+
+    for each in programs:
+        program_at(each)
+    return program_digest() + sources_digest(programs)
+
+
+def perform_for(program: str, programs: tuple[str, ...], job: bytes) -> bytes:
+    """Run a pickled job made by programs of that digest: returns the outcome as JSON, or nothing
+    if these are others.
+    """
+    if program != digest_for(programs):
         return b""
     return msgspec.json.encode(perform_among_others(pickle.loads(job)))
 

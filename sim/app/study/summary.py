@@ -169,7 +169,8 @@ class Study:
 def jobs_of(plan: Plan, first: int, count: int) -> Iterator[Job]:
     """One job for each seed, from `first` on."""
     key, blob = key_of(plan), packed(plan)
-    return (Job(key, seed, blob) for seed in range(first, first + count))
+    programs = tuple(reference for _, reference in plan.own_programs)
+    return (Job(key, seed, blob, programs) for seed in range(first, first + count))
 
 
 def study_of(plan: Plan, outcomes: Iterable[Outcome], wanted_seeds: int) -> Study:

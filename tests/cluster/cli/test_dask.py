@@ -12,10 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from sim.app.hunt.ground import ground_of
+from sim.app.hunt.judging import PROGRAMS, trial
+from sim.app.hunt.reducing import explained
+from sim.app.process.own_programs import with_functions
 from sim.app.study import dask_pool
-from sim.app.study.outcome import Job, Key, key_of, packed, perform_for, program_digest
+from sim.app.study.outcome import Job, Key, digest_for, key_of, packed, perform_for, program_digest
 from sim.app.study.pool import dask, processes
 from sim.app.study.results import Results
+from sim.app.study.summary import jobs_of
 from sim.errors import InputError
 from sim.scenario.compile import load
 
@@ -45,6 +50,8 @@ if __name__ == "__main__":
         sys.exit(cli.main([*sys.argv[1:], "--dask", cluster.scheduler_address]))
 """
 
+OWN = "sim.app.study.outcome:packed"  # in the place of a program of the user
+
 # What is asked of clusters that are not as they ought to be: a line is printed of each.
 FAULTY = """
 import sys
@@ -69,6 +76,7 @@ def job(seed):
 
 if __name__ == "__main__":
     plan = load(sys.argv[1])
+    own = Job(key_of(plan), 0, packed(plan), ("sim.app.study.outcome:packed",))
     dask_pool.LOST_S = dask_pool.LOOK_S = 0.2
     local = dict(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None)
     with LocalCluster(**local) as cluster:
@@ -78,11 +86,16 @@ if __name__ == "__main__":
         told(cluster.scheduler_address)
         dask_pool.DIGEST = "'of another version'"
         told(cluster.scheduler_address)
+        dask_pool.DIGEST = f"'of another version' if programs else {right}"
+        told(cluster.scheduler_address, [job(0), own])
+        dask_pool.DIGEST = f"__import__('nowhere' if programs else 'sim') and {right}"
+        told(cluster.scheduler_address, [job(0), own])
         dask_pool.DIGEST, right = right, dask_pool.PERFORM
         dask_pool.PERFORM = "__import__('nowhere')"
         told(cluster.scheduler_address, [job(0)])
         dask_pool.PERFORM = "b''"
         told(cluster.scheduler_address, [job(0)])
+        told(cluster.scheduler_address, [own])
         dask_pool.PERFORM = right
         told(cluster.scheduler_address, map(job, range(9)), lambda seed: print("seed", seed) or (seed == 1 and cluster.close()))
     with LocalCluster(**local) as cluster:
@@ -148,13 +161,17 @@ def test_problem_of_a_cluster_is_reported_in_one_line(tmp_path: Path) -> None:
         timeout=100,
         check=False,
     )
+    copy = "(copy the sources of the program to every worker, and start the workers again)"
     same = "(install the same version of orrery on every worker)"
     assert [re.sub(r"inproc://\S+", "WORKER", line) for line in ran.stdout.splitlines()] == [
         "ADDRESS: is no Dask scheduler, but a Worker",
         f"ADDRESS: the worker WORKER cannot run orrery: No module named 'nowhere' {same}",
         f"ADDRESS: the worker WORKER has another version of orrery {same}",
+        f"ADDRESS: the worker WORKER has another version of {OWN} {copy}",
+        f"ADDRESS: the worker WORKER cannot run {OWN}: No module named 'nowhere' {copy}",
         f"ADDRESS: a worker cannot run orrery: No module named 'nowhere' {same}",
         f"ADDRESS: a worker has another version of orrery {same}",
+        f"ADDRESS: a worker has another version of orrery or {OWN} {same[:-1]}; {copy[1:]}",
         "seed 0",
         "seed 1",
         "ADDRESS: the Dask cluster went away",
@@ -163,10 +180,36 @@ def test_problem_of_a_cluster_is_reported_in_one_line(tmp_path: Path) -> None:
 
 
 def test_a_job_of_another_version_is_not_performed() -> None:
-    assert perform_for("another", b"no job that could be read here") == b""
-    assert perform_for(program_digest(), pickle.dumps(Job(Key("k"), 3, b"no plan"))).startswith(
+    assert perform_for("another", (), b"no job that could be read here") == b""
+    assert perform_for(program_digest(), (OWN,), b"no job that could be read here") == b""
+    assert perform_for(program_digest(), (), pickle.dumps(Job(Key("k"), 3, b"no plan"))).startswith(
         b'{"key":"k","seed":3'
     )
+
+
+def test_digest_of_own_programs_is_that_of_the_sources_at_their_first_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = tmp_path / "own_mover.py"
+    file.write_text("async def run(client): ...\n")
+    first = digest_for(("own_mover:run",))
+    assert first.startswith(program_digest())
+    file.write_text("async def run(client): pass\n")
+    assert digest_for(("own_mover:run",)) == first
+    digest_for.cache_clear()  # as in a process that starts later
+    assert digest_for(("own_mover:run",)) != first
+    with pytest.raises(InputError, match="there is no function 'own_mover:walk'"):
+        digest_for(("own_mover:walk",))
+
+
+def test_jobs_name_the_programs_that_they_run(tmp_path: Path) -> None:
+    scenario = tmp_path / "small.yaml"
+    scenario.write_text(SMALL)
+    plan = with_functions(load(scenario), {"mover": OWN})
+    assert [job.programs for job in jobs_of(plan, 0, 2)] == [(OWN,), (OWN,)]
+    document = {**ground_of(scenario).document, PROGRAMS: {"mover": OWN}}
+    assert (trial(document).programs, explained(document).programs) == ((OWN,), (OWN,))
 
 
 def test_address_without_an_answer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
