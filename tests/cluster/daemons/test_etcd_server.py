@@ -232,7 +232,7 @@ def test_an_etcd_that_does_not_answer_is_one_line_and_status_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["kube-apiserver"])
-    monkeypatch.setattr(link, "DIAL_S", 0.01)
+    monkeypatch.setattr(link, "DIAL_S", 1.0)
     words = [f"--cert-dir={tmp_path}", f"--secure-port={free_port()}", "--bind-address=127.0.0.1"]
     assert main([*words, f"--etcd-servers=http://127.0.0.1:{free_port()}"]) == 1
     error = capsys.readouterr().err.splitlines()
