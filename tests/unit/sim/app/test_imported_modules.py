@@ -36,7 +36,7 @@ spec: {duration: 1s, cluster: {nodes: [{count: 1}]}}
         (["validate", "tiny.yaml"], 544, ("rich", "numpy", "cryptography", "quart", "actors.controllers")),
         (
             ["run", "tiny.yaml", "-q", "--no-report"],
-            1046,
+            1047,
             ("cryptography", "quart", "hypercorn", "h11", "polars"),
         ),
     ],
