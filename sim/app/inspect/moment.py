@@ -25,7 +25,7 @@ from sim.app.cluster import Cluster
 from sim.app.inspect.traces import bad, header
 from sim.app.process.garbage import no_collection
 from sim.app.process.own_programs import bound
-from sim.app.run import run_plan
+from sim.app.run import Outside, run_plan
 from sim.app.travel.rest import Rest
 from sim.check import Checker
 from sim.errors import InputError
@@ -122,16 +122,37 @@ def as_it_was(
     """
     plan, seed = plan_of_trace(trace, scenario)
     plan = bound(plan, programs or {})
+    difference = "the program or the scenario differs, or it was served: then name its journal"
+    return repeated(plan, seed, at_us, look, checksums(trace, at_us), trace, difference)
+
+
+def repeated(
+    plan: Plan,
+    seed: int,
+    at_us: Virtual,
+    look: Callable[[Cluster], T],
+    expected: bytes,
+    file: Path,
+    difference: str,
+    outside: Outside | None = None,
+) -> T:
+    """What a function reads of a run at an instant.  Raises InputError if it is another run.
+
+    expected: the checksums of the run that is repeated
+    file: that of the run; difference: why it may be another one
+    outside: what clients did, of a served run
+    """
     if at_us > plan.duration_us:
         end = format_duration(plan.duration_us)
-        raise InputError(f"the run ends at {end}, before {format_duration(at_us)}", str(trace))
-    moment = Moment(plan, at_us, look, checksums(trace, at_us))
+        raise InputError(f"the run ends at {end}, before {format_duration(at_us)}", str(file))
+    moment = Moment(plan, at_us, look, expected)
     with no_collection():
-        trio.run(lambda: run_plan(plan, seed=seed, picture=False, audited=False, rest=moment))
+        trio.run(
+            lambda: run_plan(plan, seed=seed, picture=False, audited=False, outside=outside, rest=moment)
+        )
     if moment.comparison.differs_at:
         problem = f"is of another run from record {moment.comparison.differs_at} on"
-        remedy = "the program or the scenario differs, or clients changed the cluster from outside"
-        raise InputError(problem, str(trace), remedy)
+        raise InputError(problem, str(file), difference)
     return moment.values[0]
 
 

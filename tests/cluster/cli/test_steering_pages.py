@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
 from sim.app.cli.commands.ctl import value_of
 from sim.app.cli.main import main
@@ -74,6 +75,11 @@ def test_incident_is_rehearsed_saved_and_run_again_with_one_hash(
     assert [one["ok"] for one in result["expectations"]] == [True]
     assert main(["replay", str(tmp_path / "data" / "journal"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["as_served"] is True
+    _, healed = yaml.safe_load((tmp_path / "rehearsed.yaml").read_text())["spec"]["timeline"]
+    for at, ready in (("30s", "Ready"), (healed["at"], "NotReady")):
+        assert main(["back", str(tmp_path / "data" / "journal"), at, "--", "get", "node", "node-0"]) == 0
+        assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["node-0", ready]
+    assert main(["back", "--program", "mine=mine:run", str(tmp_path / "data" / "journal"), "30s"]) == 2
 
 
 @pytest.mark.slow

@@ -12,8 +12,6 @@ from sim.app.process.printed import tell
 
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands
-    from sim.app.run import Outside
-    from sim.app.serving.journal import Journal
 
 
 def add(commands: Commands) -> None:
@@ -27,6 +25,7 @@ def add(commands: Commands) -> None:
 
 def _replay(arguments: argparse.Namespace) -> int:
     from sim.app.serving.journal import read_journal
+    from sim.app.serving.moments import outside_of
     from sim.app.study.outcome import program_digest
     from sim.report.story import clock
 
@@ -42,16 +41,4 @@ def _replay(arguments: argparse.Namespace) -> int:
         tell(f"the journal could not be written from {at} on ({why}): what was served later is not replayed")
     elif journal.end is None:
         tell("the server was killed or still runs: the journal has no end to compare with")
-    return run_once(arguments, plan, _outside(journal))
-
-
-def _outside(journal: Journal) -> Outside:
-    """What is repeated and compared."""
-    from sim.app.run import COMPARED, Outside
-    from sim.kernel import Operation
-
-    ended_at, served = None, journal.end.trace_sha256 if journal.end is not None else ""
-    if journal.stop is not None:
-        ended_at = Operation(journal.stop.step, journal.stop.at_us, COMPARED, None)
-        served = journal.stop.trace_sha256
-    return Outside(journal.head.epoch_us, journal.operations, served, ended_at, journal.checksums)
+    return run_once(arguments, plan, outside_of(journal))

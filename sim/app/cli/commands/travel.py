@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     """Add the commands."""
     back = commands.add_parser("back")
-    back.add_argument("trace", type=Path, metavar="TRACE")
+    back.add_argument("trace", type=Path, metavar="TRACE|JOURNAL")
     back.add_argument("time", metavar="TIME")
     back.add_argument("--scenario", type=scenario_file, metavar="FILE")
     add_programs(back)
@@ -51,11 +51,18 @@ def add(commands: Commands) -> None:
 def _back(arguments: argparse.Namespace) -> int:
     from sim.app.inspect.moment import as_it_was, instant
     from sim.app.inspect.words import look_of
+    from sim.app.serving.moments import as_it_was_served, is_journal
 
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     look = look_of(words)
-    programs = programs_of(arguments)
-    for line in as_it_was(arguments.trace, instant(arguments.time), look, arguments.scenario, programs):
+    file, at_us, programs = arguments.trace, instant(arguments.time), programs_of(arguments)
+    if is_journal(file):
+        if programs:
+            raise InputError("a served cluster runs no program of yours", "--program", "leave it out")
+        lines = as_it_was_served(file, at_us, look, arguments.scenario)
+    else:
+        lines = as_it_was(file, at_us, look, arguments.scenario, programs)
+    for line in lines:
         print(line)
     return EXIT_OK
 
