@@ -19,11 +19,11 @@ from typing import Any, Generic, TypeVar
 from zlib import crc32
 
 import msgpack
-import trio
 
 from sim.app.cluster import Cluster
 from sim.app.inspect.traces import bad, header
 from sim.app.process.garbage import no_collection
+from sim.app.process.interrupts import interruptible
 from sim.app.process.own_programs import bound
 from sim.app.run import Outside, run_plan
 from sim.app.travel.rest import Rest
@@ -147,7 +147,7 @@ def repeated(
         raise InputError(f"the run ends at {end}, before {format_duration(at_us)}", str(file))
     moment = Moment(plan, at_us, look, expected)
     with no_collection():
-        trio.run(
+        interruptible(
             lambda: run_plan(plan, seed=seed, picture=False, audited=False, outside=outside, rest=moment)
         )
     if moment.comparison.differs_at:

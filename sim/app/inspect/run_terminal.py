@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sim.app.inspect.traces import row
+from sim.app.process.interrupts import interruptible
 from sim.app.process.printed import visible
 from sim.app.run import Outside, Result, run_plan
 from sim.app.screen.console import PlainConsole, has_room, plain_table, terminal
@@ -68,8 +69,8 @@ def run_shown(
     console = PlainConsole(stderr=True)
     shown = live and has_room(console)
     if not shown and page is None:
-        return trio.run(run)
-    return trio.run(partial(run, steering=partial(_steered, console if shown else None, page)))
+        return interruptible(run)
+    return interruptible(partial(run, steering=partial(_steered, console if shown else None, page)))
 
 
 @asynccontextmanager

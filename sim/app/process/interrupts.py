@@ -1,20 +1,26 @@
 """Signals that end a command: each is handled like Ctrl-C, and the exit status shows which it was.
 
-Holds: a signal that is ignored at the start of the program (nohup, a shell's background job) stays
+Holds: an interrupt ends a run of Trio at a wait of its main task. Between any two other steps it
+could leave a task half started, by which Trio fails.
+A signal that is ignored at the start of the program (nohup, a shell's background job) stays
 ignored.
 """
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType
+from typing import TypeVar
 
 # The stop of a service manager and the end of a terminal; some systems lack the second.
 ENDS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 SIGNALLED = 128  # added to a signal's number: exit status of a program that the signal ended
+
+
+T = TypeVar("T")
 
 
 class Ended(KeyboardInterrupt):
@@ -32,6 +38,13 @@ def exit_status(error: BaseException) -> int:
 def ending_signals() -> tuple[signal.Signals, ...]:
     """The signals that end a command and are not ignored."""
     return tuple(number for number in ENDS if signal.getsignal(number) not in (signal.SIG_IGN, None))
+
+
+def interruptible(run: Callable[[], Awaitable[T]]) -> T:
+    """The result of an async function, which an interrupt ends."""
+    import trio
+
+    return trio.run(run, restrict_keyboard_interrupt_to_checkpoints=True)
 
 
 @contextmanager

@@ -21,8 +21,8 @@ from typing import ClassVar, NewType
 
 import msgspec
 import outcome
-import trio
 
+from sim.app.process.interrupts import interruptible
 from sim.app.run import Result, run_plan
 from sim.dataclass import dataclass
 from sim.errors import first_of
@@ -91,7 +91,7 @@ class Job:
     def run(self) -> Outcome:
         """Run it to its end, in this process."""
         run = partial(run_plan, _unpacked(self.plan), seed=self.seed, picture=False, audited=False)
-        return outcome_of(self.key, trio.run(run))
+        return outcome_of(self.key, interruptible(run))
 
 
 def packed(plan: Plan) -> bytes:
