@@ -6,10 +6,10 @@ provider writes, and each one reads what has its prefix.
 Holds: a value that no provider can read is an error, never an object.
 
 Mirrors  kubernetes v1.25 apiserver pkg/server/options/encryptionconfig/config.go,
-         pkg/storage/value/transformer.go, pkg/storage/value/encrypt/{aes,identity}, and
+         pkg/storage/value/transformer.go, pkg/storage/value/encrypt/{aes,secretbox,identity}, and
          pkg/storage/etcd3/store.go (the key of etcd is the additional data of aesgcm).
 Differs  an object that another provider than the first has written is rewritten by its next update
-         alone; secretbox and kms are refused.
+         alone; kms is refused.
 """
 
 from __future__ import annotations
@@ -23,17 +23,15 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.padding import PKCS7
+from nacl.exceptions import CryptoError
+from nacl.secret import SecretBox as NaclBox
 
 from actors.storage.etcd.keys import Keys
 from sim.api.scheme.scheme import Scheme
 
 ENCRYPTED = b"k8s:enc:"
-KEY_SIZES = (16, 24, 32)
 BLOCK, NONCE = 16, 12
-REFUSED = {
-    "secretbox": "needs a cipher, XSalsa20, that the library of this package does not have",
-    "kms": "needs a plug-in that is called over gRPC",
-}
+REFUSED = {"kms": "needs a plug-in that is called over gRPC"}
 RandomBytes = Callable[[int], bytes]
 
 
@@ -61,6 +59,7 @@ class AesCbc(Identity):
     """AES with blocks in a chain.  key_name: in the prefix"""
 
     kind = "aescbc"
+    key_sizes: Sequence[int] = (16, 24, 32)
 
     def __init__(self, key_name: str, key: bytes, random_bytes: RandomBytes) -> None:
         self.prefix = ENCRYPTED + f"{self.kind}:v1:{key_name}:".encode()
@@ -100,7 +99,25 @@ class AesGcm(AesCbc):
             raise UnreadableError("the stored data cannot be decrypted") from None
 
 
-KINDS: Mapping[str, type[AesCbc]] = {each.kind: each for each in (AesCbc, AesGcm)}
+class SecretBox(AesCbc):
+    """XSalsa20 with an authentication of the value by Poly1305."""
+
+    kind = "secretbox"
+    key_sizes = (NaclBox.KEY_SIZE,)
+
+    def seal(self, data: bytes, name: bytes) -> bytes:
+        """See `Identity.seal`."""
+        return bytes(NaclBox(self._key).encrypt(data, self._random(NaclBox.NONCE_SIZE)))
+
+    def open(self, data: bytes, name: bytes) -> bytes:
+        """See `Identity.open`."""
+        try:
+            return NaclBox(self._key).decrypt(data)
+        except (CryptoError, ValueError):
+            raise UnreadableError("the stored data cannot be decrypted") from None
+
+
+KINDS: Mapping[str, type[AesCbc]] = {each.kind: each for each in (AesCbc, AesGcm, SecretBox)}
 PLAIN: Sequence[Identity] = (Identity(),)
 
 
@@ -175,8 +192,9 @@ def _provider(given: Any, at: str, random_bytes: RandomBytes) -> list[Identity]:
             key = b64decode(secret, validate=True)
         except NoBase64:
             raise ValueError(f"{place}.secret: must be base64 encoded") from None
-        if len(key) not in KEY_SIZES:
-            raise ValueError(f"{place}.secret: has {len(key)} bytes, wanted one of 16, 24, 32")
+        if len(key) not in KINDS[kind].key_sizes:
+            sizes = " or ".join(map(str, KINDS[kind].key_sizes))
+            raise ValueError(f"{place}.secret: has {len(key)} bytes, wanted {sizes}")
         result.append(KINDS[kind](name, key, random_bytes))
     if not result:
         raise ValueError(f"{at}.{kind}.keys: must not be empty")
