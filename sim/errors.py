@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from sim.dataclass import dataclass
+
+E = TypeVar("E", bound=BaseException)
 
 
 @dataclass(slots=True)
@@ -100,6 +102,10 @@ class Problems:
             raise found[0] if len(found) == 1 else InputErrors(found)
 
 
+@overload
+def first_of(error: BaseExceptionGroup[E]) -> E: ...
+@overload
+def first_of(error: BaseException) -> BaseException: ...
 def first_of(error: BaseException) -> BaseException:
     """The exception itself; of a group, the first in it that is no group."""
     while isinstance(error, BaseExceptionGroup):

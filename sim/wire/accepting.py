@@ -19,9 +19,10 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
 import trio
+
+from sim.errors import first_of
 
 LOG = logging.getLogger(__name__)
 LACKING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
@@ -108,15 +109,6 @@ def guarded(peer: str) -> Iterator[None]:
         yield
     except* Exception as met:
         log_failure(peer, met)
-
-
-_E = TypeVar("_E", bound=Exception)
-
-
-def first_of(group: ExceptionGroup[_E]) -> _E:
-    """The first exception of a group, however deep it is."""
-    found = group.exceptions[0]
-    return first_of(found) if isinstance(found, ExceptionGroup) else found
 
 
 def log_failure(peer: str, met: ExceptionGroup[Exception]) -> None:

@@ -24,9 +24,9 @@ import trio
 
 from sim.api import status
 from sim.api.types import Reply, Request
+from sim.errors import first_of
 from sim.kernel import Context, Kernel
 from sim.wire import frames, websocket
-from sim.wire.accepting import first_of
 from sim.wire.received_watch import ReceivedWatch
 from sim.wire.sockets import Outbox, Pipe, PipeBrokenError, parse_address
 

@@ -25,10 +25,9 @@ from sim.app.agents.requests import AgentDoors
 from sim.app.cluster import Cluster
 from sim.app.plain_plan import plain_nodes
 from sim.app.serving.serve import served
-from sim.errors import InputError
+from sim.errors import InputError, first_of
 from sim.options.groups.tls import CIPHER_SUITES
 from sim.scenario.plan.plan import ClusterPlan
-from sim.wire.accepting import first_of
 from sim.wire.authority import Authority
 from sim.wire.http.gateway import Gateway
 from sim.wire.suites import openssl_name

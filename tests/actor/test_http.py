@@ -30,11 +30,11 @@ from sim.app.cluster import Cluster
 from sim.app.plain_plan import plain_nodes
 from sim.app.serving.front import make_front
 from sim.app.serving.identities import Files
+from sim.errors import first_of
 from sim.ident import NAMES
 from sim.kernel import NEVER_US, Operation
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
-from sim.wire.accepting import first_of
 from sim.wire.authority import Authority
 from sim.wire.exchange import BODY_MAX, OPENED, PEER
 from sim.wire.http.app import Application

@@ -20,9 +20,9 @@ from actors.node.programs.waits import Main, Wait
 from actors.node.runtime.interpreter import Interpreter
 from actors.node.server import sessions
 from sim.app.cluster import Cluster
+from sim.errors import first_of
 from sim.options.node.agent import parse_node_agent
 from sim.units import SECOND
-from sim.wire.accepting import first_of
 from sim.wire.spdy.frames import Frame, Kind, Reader, Writer
 from tests.actor.test_http import PODS, opened, served
 from tests.actor.test_http_streams import output

@@ -17,7 +17,8 @@ from collections.abc import Callable
 import trio
 from hypercorn.config import Config
 
-from sim.wire.accepting import first_of, log_failure
+from sim.errors import first_of
+from sim.wire.accepting import log_failure
 from sim.wire.http.fronts import http2
 from sim.wire.http.fronts.asgi import App, Asgi
 from sim.wire.http.fronts.direct import Answer, Direct
