@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
-import trio
 
 from sim.app.hunt.features import Features
 from sim.app.options import check_options
+from sim.app.process.interrupts import interruptible
 from sim.app.process.own_programs import with_functions
 from sim.app.run import run_plan
 from sim.app.study.outcome import (
@@ -91,7 +91,7 @@ def _judgement(run: Run, rest: Rest | None) -> Judgement:
     def prepare(cluster: Cluster) -> None:
         collectors.append(Features(cluster.kernel.trace))
 
-    result = trio.run(
+    result = interruptible(
         lambda: run_plan(run.plan, seed=run.seed, picture=False, audited=False, prepare=prepare, rest=rest)
     )
     key, targets = (run if rest is None else rest.job).more

@@ -20,7 +20,6 @@ from tempfile import mkdtemp
 from typing import Any, ClassVar
 
 import msgspec
-import trio
 
 from sim.app.hunt.causes import cause_of_error, causes_of
 from sim.app.hunt.judging import Trial, planned, trial
@@ -28,6 +27,7 @@ from sim.app.hunt.shrinking.documents import items, whole, with_value, without
 from sim.app.hunt.shrinking.engine import BUDGET, Shrunk, shrink
 from sim.app.hunt.shrinking.numbers import duration_of
 from sim.app.hunt.shrinking.passes import DURATION, EXPECT, TIMELINE
+from sim.app.process.interrupts import interruptible
 from sim.app.run import Result, run_plan
 from sim.app.study.outcome import KEY_LENGTH, Key, Outcome, outcome_of
 from sim.app.study.pool import Pool
@@ -92,7 +92,7 @@ def _with_book(plan: Plan, seed: int, rest: Rest | None) -> tuple[Result, Book |
     if rest is not None:
         rest.leave = leave
     try:
-        result = trio.run(run)
+        result = interruptible(run)
         trace = trace if rest is None else rest.trace or trace
         return result, None if result.ok else Book(read(trace))
     finally:

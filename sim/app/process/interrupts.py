@@ -1,9 +1,8 @@
 """Signals that end a command: each is handled like Ctrl-C, and the exit status shows which it was.
 
-Holds: an interrupt ends a run of Trio at a wait of its main task. Between any two other steps it
+Holds: a signal that is ignored at the start of the program (nohup, a shell's background job) stays
+ignored. An interrupt ends a run of Trio at a wait of its main task; between any two other steps it
 could leave a task half started, by which Trio fails.
-A signal that is ignored at the start of the program (nohup, a shell's background job) stays
-ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from typing import TypeVar
 # The stop of a service manager and the end of a terminal; some systems lack the second.
 ENDS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 SIGNALLED = 128  # added to a signal's number: exit status of a program that the signal ended
-
 
 T = TypeVar("T")
 

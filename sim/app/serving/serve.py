@@ -107,6 +107,7 @@ def serve(arguments: argparse.Namespace) -> int:
         session = earlier.head.session
         earlier.plan()  # raises InputError if the scenario has changed
     elif not (scenario or arguments.naming or arguments.profile):
+        # Only now: a default would count as what is asked for of a cluster that is continued.
         session = structs.replace(session, naming="kubernetes")
     plan = session.plan()
     if plan.cluster.own_programs:
